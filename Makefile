@@ -1,0 +1,58 @@
+# Run `make` to see what there is to run.
+
+GO        ?= go
+BIN       ?= bin
+TIMEOUT   ?= 20m
+FUZZTIME  ?= 10s
+BENCHARGS ?=
+DEMOARGS  ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## Build leasectl into bin/
+	$(GO) build -o $(BIN)/leasectl ./cmd/leasectl
+
+.PHONY: test
+test: ## Run all tests
+	$(GO) test -timeout $(TIMEOUT) ./...
+
+.PHONY: race
+race: ## Run all tests under the race detector, as CI does (needs a C compiler)
+	$(GO) test -race -timeout $(TIMEOUT) ./...
+
+.PHONY: lint
+lint: ## Check formatting, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+.PHONY: bench
+bench: ## Measure whole job lives against raw etcd puts (BENCHARGS="-n 5000")
+	$(GO) run ./cmd/leasectl bench e2e $(BENCHARGS)
+
+.PHONY: demo
+demo: ## Kill and freeze real workers, and see that no job is lost or done twice
+	$(GO) run ./cmd/leasectl demo $(DEMOARGS)
+
+.PHONY: fuzz-short
+fuzz-short: ## Run every fuzz target for a short while (FUZZTIME=10s)
+	@set -e; grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+		sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file" | while read -r target; do \
+			echo "$$target in $$(dirname "$$file")"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
+		done; \
+	done
+
+.PHONY: ci
+ci: ## Run what CI runs, start to end
+	./.ci/run
+
+.PHONY: clean
+clean: ## Remove what the other targets built
+	rm -rf $(BIN) dist
