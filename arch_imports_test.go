@@ -1,0 +1,163 @@
+package leasekit_test
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// mayImport says, for each package of the toolkit, which other packages of the
+// toolkit its non-test files may import. A directory without an entry follows
+// its nearest parent's; packages may always import what lies below themselves.
+// A new top-level place needs a line here: where it belongs is a decision.
+var mayImport = map[string][]string{
+	".":                    {},
+	"coord":                {},
+	"election":             {"coord"},
+	"workqueue":            {"coord"},
+	"cmd/leasectl":         {"internal/leasectl"},
+	"internal/leasectl":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/simulate", "internal/webui"},
+	"internal/embedetcd":   {},
+	"internal/faultproxy":  {},
+	"internal/simulate":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/faultproxy"},
+	"internal/webui":       {"coord", "election", "workqueue"},
+	"integration":          {"coord", "election", "workqueue", "integration/etcdtest"},
+	"integration/etcdtest": {"internal/embedetcd", "internal/faultproxy"},
+	"integration/history":  {"coord", "election", "workqueue"},
+	"examples":             {"coord", "election", "workqueue", "integration/etcdtest"},
+}
+
+// fileMayImport holds the exceptions that one file of a package has.
+var fileMayImport = map[string][]string{
+	// Dispatch mode needs an elected leader; nothing else in workqueue does.
+	"workqueue/lead.go": {"election"},
+}
+
+// libraries are the packages that users link into their own programs, so what
+// they pull in is what every user pays for.
+var libraries = []string{"coord", "election", "workqueue"}
+
+// libraryImports are the third-party packages that a library may import by
+// itself. "/..." admits the packages below as well.
+var libraryImports = []string{
+	"go.etcd.io/etcd/client/v3",
+	"go.etcd.io/etcd/api/v3/...",
+	"google.golang.org/grpc/...",
+	"go.uber.org/zap/...",
+}
+
+// forbiddenDeps must not even be reached through others by a library.
+var forbiddenDeps = []string{
+	"go.etcd.io/etcd/server/...",
+	"github.com/spf13/cobra/...",
+	modulePath + "/internal/...",
+	modulePath + "/cmd/...",
+	modulePath + "/integration/...",
+}
+
+// importViolations applies the import rules to every file. Test files are free,
+// except in examples, which show what somebody outside the module can write.
+func importViolations(tree []*source) []string {
+	var found []string
+	for _, src := range tree {
+		if src.test && !isBelow(src.dir, "examples") {
+			continue
+		}
+		rule, ok := importRule(src.dir)
+		if !ok {
+			found = append(found, fmt.Sprintf("%s: package %s has no import rule: add it to mayImport", src.path, src.dir))
+			continue
+		}
+		allowed := slices.Concat(mayImport[rule], fileMayImport[src.path])
+		for spec, importPath := range src.imports {
+			if why := refuseImport(rule, allowed, importPath); why != "" {
+				found = append(found, fmt.Sprintf("%s: imports %s: %s", src.at(spec.Pos()), importPath, why))
+			}
+		}
+	}
+	return found
+}
+
+// importRule finds the entry of mayImport that governs a directory.
+func importRule(dir string) (string, bool) {
+	for rule := dir; ; rule = path.Dir(rule) {
+		if _, ok := mayImport[rule]; ok {
+			// The root's rule is for the root alone: it is everybody's parent.
+			return rule, rule != "." || dir == "."
+		}
+		if rule == "." {
+			return "", false
+		}
+	}
+}
+
+// refuseImport tells why a package under rule may not import importPath, or "".
+func refuseImport(rule string, allowed []string, importPath string) string {
+	if importPath == modulePath || strings.HasPrefix(importPath, modulePath+"/") {
+		ours := strings.TrimPrefix(strings.TrimPrefix(importPath, modulePath), "/")
+		if slices.Contains(allowed, ours) || isBelow(ours, rule) {
+			return ""
+		}
+		return rule + " may import of ours only " + fmt.Sprint(allowed)
+	}
+	if isStandard(importPath) {
+		return ""
+	}
+	if slices.Contains(libraries, rule) && !matchesAny(libraryImports, importPath) {
+		return "a library may import of others only " + fmt.Sprint(libraryImports)
+	}
+	if rule == "internal/webui" && matchesAny([]string{"go.etcd.io/etcd/..."}, importPath) {
+		return "the dashboard reads and writes through the libraries only"
+	}
+	return ""
+}
+
+// listedPackage is the part of a `go list -json` answer that the rules need.
+type listedPackage struct {
+	ImportPath string
+	Export     string
+	Standard   bool
+	Module     *struct{ Path string }
+}
+
+// depViolations judges all that a library links, directly or through others.
+// baseline is what the admitted imports link by themselves.
+func depViolations(library string, deps, baseline []listedPackage) []string {
+	admitted := map[string]bool{modulePath: true}
+	for _, pkg := range baseline {
+		if pkg.Module != nil {
+			admitted[pkg.Module.Path] = true
+		}
+	}
+	var found []string
+	for _, pkg := range deps {
+		switch {
+		case matchesAny(forbiddenDeps, pkg.ImportPath):
+			found = append(found, fmt.Sprintf("%s links %s, which no library may", library, pkg.ImportPath))
+		case pkg.Standard || pkg.Module == nil || admitted[pkg.Module.Path]:
+		default:
+			found = append(found, fmt.Sprintf("%s links %s of module %s, which its admitted imports do not need",
+				library, pkg.ImportPath, pkg.Module.Path))
+		}
+	}
+	return found
+}
+
+func isStandard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
+
+func isBelow(dir, parent string) bool {
+	return dir == parent || strings.HasPrefix(dir, parent+"/")
+}
+
+func matchesAny(patterns []string, importPath string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if parent, ok := strings.CutSuffix(pattern, "/..."); ok {
+			return isBelow(importPath, parent)
+		}
+		return importPath == pattern
+	})
+}
