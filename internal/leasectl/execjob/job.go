@@ -1,0 +1,78 @@
+package execjob
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Job is what one attempt hands to its child. The zero value of an optional field leaves its variable out.
+type Job struct {
+	ID             string
+	Queue          string
+	Kind           string
+	Attempt        int       // ordinal, from 1
+	Token          string    // fencing token, decimal
+	Session        string    // the owner's session ID
+	IdempotencyKey string    // the same for every attempt of this job
+	Deadline       time.Time // optional: when the attempt's context ends
+
+	Payload    []byte // the child's stdin
+	Checkpoint []byte // optional: nil means that no attempt left one
+
+	// Trace is the W3C context that the job carries: the keys traceparent, tracestate and baggage are handed on,
+	// others are not.
+	Trace map[string]string
+}
+
+// jobVars are the variables of one job. An outer job's values must not shine through when leasectl work runs inside
+// leasectl work, so these are removed from what the child inherits.
+var jobVars = []string{
+	"LEASECTL_JOB_ID", "LEASECTL_QUEUE", "LEASECTL_KIND", "LEASECTL_ATTEMPT", "LEASECTL_TOKEN", "LEASECTL_DEADLINE",
+	"LEASECTL_SESSION", "LEASECTL_RESULT_FILE", "LEASECTL_CHECKPOINT_FILE", "LEASECTL_IDEMPOTENCY_KEY",
+	"LEASECTL_ENDPOINTS", "LEASECTL_ROOT", "TRACEPARENT", "TRACESTATE", "BAGGAGE",
+}
+
+// environ returns the child's environment: base without anything of an outer job, then this job's variables.
+func (r *Runner) environ(base []string, job Job, resultFile, checkpointFile string) []string {
+	env := make([]string, 0, len(base)+len(jobVars))
+	for _, kv := range base {
+		if !isJobVar(kv) {
+			env = append(env, kv)
+		}
+	}
+	add := func(name, value string) { env = append(env, name+"="+value) }
+	addIf := func(name, value string) {
+		if value != "" {
+			add(name, value)
+		}
+	}
+	add("LEASECTL_JOB_ID", job.ID)
+	add("LEASECTL_QUEUE", job.Queue)
+	add("LEASECTL_KIND", job.Kind)
+	add("LEASECTL_ATTEMPT", strconv.Itoa(job.Attempt))
+	add("LEASECTL_TOKEN", job.Token)
+	add("LEASECTL_SESSION", job.Session)
+	add("LEASECTL_IDEMPOTENCY_KEY", job.IdempotencyKey)
+	add("LEASECTL_RESULT_FILE", resultFile)
+	if !job.Deadline.IsZero() {
+		add("LEASECTL_DEADLINE", job.Deadline.UTC().Format(time.RFC3339Nano))
+	}
+	addIf("LEASECTL_CHECKPOINT_FILE", checkpointFile)
+	addIf("LEASECTL_ENDPOINTS", strings.Join(r.Endpoints, ","))
+	addIf("LEASECTL_ROOT", r.Root)
+	for _, key := range []string{"traceparent", "tracestate", "baggage"} {
+		addIf(strings.ToUpper(key), job.Trace[key])
+	}
+	return env
+}
+
+func isJobVar(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	for _, v := range jobVars {
+		if name == v {
+			return true
+		}
+	}
+	return false
+}
