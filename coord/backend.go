@@ -1,0 +1,200 @@
+package coord
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// Txn is a transaction as a plain value, built by a pure function and carried
+// by a [Committer]. Compares see the state before the Txn.
+type Txn struct {
+	// If must hold for Then to happen; otherwise Else happens.
+	If []clientv3.Cmp
+	// Then may put, delete and get single keys, and nest one more Txn.
+	Then []clientv3.Op
+	// Else only gets single keys: why the Txn lost, in the same round trip.
+	Else []clientv3.Op
+	// Origin labels who sends it. After etcd refused a unit outright, units of
+	// the same origin travel alone for a while, so that a broken caller cannot
+	// hold up the others.
+	Origin string
+}
+
+// backend is the whole of etcd that Leasekit uses, so that something else can
+// stand in for it.
+type backend interface {
+	txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error)
+	get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error)
+	list(ctx context.Context, prefix string) (*clientv3.GetResponse, error)
+	watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan
+	requestProgress(ctx context.Context) error
+	grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
+	renewer(id clientv3.LeaseID) renewer
+	revoke(ctx context.Context, id clientv3.LeaseID) error
+	usage(ctx context.Context) (size, quota int64, err error)
+}
+
+// renewer renews one lease over its own stream.
+type renewer interface {
+	// renew sends one keepalive and returns the TTL that the answer grants; 0 or
+	// less means that the lease is gone. After an error or the end of ctx the
+	// stream is dropped and the next call opens another one, which the client's
+	// balancer puts on another endpoint.
+	renew(ctx context.Context) (int64, error)
+	close()
+}
+
+// etcdBackend is the backend on a real client.
+type etcdBackend struct {
+	client *clientv3.Client
+	lease  pb.LeaseClient
+}
+
+var _ backend = (*etcdBackend)(nil)
+
+func newEtcdBackend(c *clientv3.Client) *etcdBackend {
+	return &etcdBackend{client: c, lease: clientv3.RetryLeaseClient(c)}
+}
+
+func (b *etcdBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+	return b.client.Txn(ctx).If(t.If...).Then(t.Then...).Else(t.Else...).Commit()
+}
+
+func (b *etcdBackend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return b.client.Get(ctx, key, opts...)
+}
+
+// list reads a whole prefix at one revision: streamed where the server can,
+// since a unary answer is built whole in its memory. Pages with a limit are
+// worse than either: each makes the server count the rest.
+func (b *etcdBackend) list(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
+	stream, err := b.client.GetStream(ctx, prefix, clientv3.WithPrefix())
+	if err == nil {
+		var resp *clientv3.GetResponse
+		if resp, err = clientv3.GetStreamToGetResponse(stream); err == nil {
+			return resp, nil
+		}
+	}
+	if !isUnimplemented(err) {
+		return nil, err
+	}
+	return b.client.Get(ctx, prefix, clientv3.WithPrefix())
+}
+
+func (b *etcdBackend) watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	return b.client.Watch(ctx, key, opts...)
+}
+
+func (b *etcdBackend) requestProgress(ctx context.Context) error {
+	return b.client.RequestProgress(ctx)
+}
+
+func (b *etcdBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
+	resp, err := b.lease.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl})
+	if err != nil {
+		return 0, err
+	}
+	return resp.TTL, nil
+}
+
+func (b *etcdBackend) revoke(ctx context.Context, id clientv3.LeaseID) error {
+	_, err := b.lease.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)})
+	return err
+}
+
+func (b *etcdBackend) usage(ctx context.Context) (size, quota int64, err error) {
+	var firstErr error
+	for _, ep := range b.client.Endpoints() {
+		st, err := b.client.Status(ctx, ep)
+		if err == nil {
+			return st.DbSize, st.DbSizeQuota, nil
+		}
+		if firstErr == nil {
+			firstErr = err
+		}
+	}
+	return 0, 0, firstErr
+}
+
+func (b *etcdBackend) renewer(id clientv3.LeaseID) renewer {
+	return &streamRenewer{lease: b.lease, id: id}
+}
+
+// streamRenewer keeps one keepalive stream of its own. The stock client shares
+// one stream among all leases, counts from the receipt of an answer and keeps a
+// dead connection; none of the three is safe for a trust window.
+type streamRenewer struct {
+	lease pb.LeaseClient
+	id    clientv3.LeaseID
+
+	mu     sync.Mutex
+	stream pb.Lease_LeaseKeepAliveClient
+	cancel context.CancelFunc
+}
+
+func (r *streamRenewer) renew(ctx context.Context) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.open(ctx); err != nil {
+		return 0, err
+	}
+	// Ending the stream is the only way to end a blocked Recv.
+	stop := context.AfterFunc(ctx, r.cancel)
+	defer stop()
+	err := r.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(r.id)})
+	if err == nil {
+		var resp *pb.LeaseKeepAliveResponse
+		if resp, err = r.stream.Recv(); err == nil {
+			return resp.TTL, nil
+		}
+	}
+	r.drop()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return 0, err
+}
+
+func (r *streamRenewer) open(ctx context.Context) error {
+	if r.stream != nil {
+		return nil
+	}
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	stream, err := r.lease.LeaseKeepAlive(streamCtx, grpc.WaitForReady(true))
+	if err != nil {
+		cancel()
+		return err
+	}
+	r.stream, r.cancel = stream, cancel
+	return nil
+}
+
+func (r *streamRenewer) drop() {
+	if r.cancel != nil {
+		r.cancel()
+	}
+	r.stream, r.cancel = nil, nil
+}
+
+func (r *streamRenewer) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop()
+}
+
+func isUnimplemented(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "Unimplemented")
+}
+
+// tooLargeToSend recognises the client's own refusal, which shares its code with
+// NOSPACE: only the message tells them apart.
+func tooLargeToSend(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "trying to send message larger than max")
+}

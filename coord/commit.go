@@ -1,0 +1,91 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// MaxOps is how many operations a caller may add to one commit or completion.
+const MaxOps = 60
+
+// CommitResult tells of an applied commit.
+type CommitResult struct {
+	// Revision is the ModRevision of every key that the commit put.
+	Revision int64
+}
+
+// Commit applies ops in one Txn, only if every fence is current. It returns when
+// the outcome is known or ctx ends:
+//
+//   - nil: applied, at the revision of the result;
+//   - [*FencedError], which matches [ErrFenced]: refused, nothing was written;
+//   - [ErrUnknown]: ctx ended, or the answer was lost beyond finding out;
+//   - any other error: nothing was written.
+//
+// A commit is accepted while its claims are current, even when the session has
+// already expired: nobody else holds them, and good work is not thrown away. Add
+// nothing to the ops that writes under Leasekit's own root; at most [MaxOps] puts,
+// deletes and nested Txns are accepted. Ranges travel alone.
+func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (CommitResult, error) {
+	if err := CheckOps(s.store.keys, ops); err != nil {
+		return CommitResult{}, fmt.Errorf("commit: %w", err)
+	}
+	txn := Txn{Then: ops, Origin: "caller"}
+	for _, f := range fences {
+		txn.If = append(txn.If, f.Cmps()...)
+		txn.Else = append(txn.Else, clientv3.OpGet(f.Key))
+	}
+	r, err := s.committer.Do(ctx, txn)
+	if err != nil {
+		return CommitResult{}, fmt.Errorf("commit: %w", err)
+	}
+	if !r.Succeeded {
+		return CommitResult{}, fmt.Errorf("commit: %w", Refusal(r, fences...))
+	}
+	return CommitResult{Revision: r.Revision}, nil
+}
+
+// Refusal turns the Else of a Txn that got the key of each fence, in order, into
+// the error to return: the first fence that is not current, or [ErrRefused] when
+// all are.
+func Refusal(r Result, fences ...Fence) error {
+	for i, f := range fences {
+		kv := r.Get(i)
+		switch {
+		case kv == nil:
+			return &FencedError{Key: f.Key, Wanted: f.Token}
+		case Token(kv.ModRevision) != f.Token, f.Nonce != "" && NonceOf(kv.Value) != f.Nonce:
+			return &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(kv.ModRevision)}
+		}
+	}
+	return ErrRefused
+}
+
+// CheckOps refuses what a caller must not put into a commit: too many ops, or
+// writes under our own root, which only transitions may make. The error wraps
+// [ErrInvalid].
+func CheckOps(keys Keyspace, ops []clientv3.Op) error {
+	if len(ops) > MaxOps {
+		return &InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", MaxOps)}
+	}
+	for _, op := range ops {
+		if op.IsTxn() {
+			_, then, els := op.Txn()
+			if err := CheckOps(keys, append(then[:len(then):len(then)], els...)); err != nil {
+				return err
+			}
+			continue
+		}
+		if op.IsGet() {
+			continue
+		}
+		key, end := string(op.KeyBytes()), string(op.RangeBytes())
+		if strings.HasPrefix(key, keys.root) || end != "" && key < keys.root && (end == "\x00" || end > keys.root) {
+			return &InputError{Field: "ops", Value: key, Reason: "writes under " + keys.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Bad input: nothing was sent.
+var (
+	// ErrInvalid matches every [InputError].
+	ErrInvalid = errors.New("invalid input")
+)
+
+// The session is over: claims are no longer ours to work on.
+var (
+	// ErrSessionLost is the cause of contexts that ended with their session.
+	ErrSessionLost = errors.New("session lost")
+	// ErrHistoryRewound means that the cluster's history went back, as after a
+	// restore from a backup. It matches ErrSessionLost too.
+	ErrHistoryRewound = fmt.Errorf("%w: etcd's history went back", ErrSessionLost)
+	// ErrClosed means that the session, committer or queue was closed by us.
+	ErrClosed = errors.New("closed")
+)
+
+// The write's outcome.
+var (
+	// ErrFenced matches every [FencedError]: the write was refused because the
+	// claim is no longer current. Nothing was written.
+	ErrFenced = errors.New("fenced: the claim is no longer current")
+	// ErrUnknown means that the write may or may not have been applied and that
+	// it could not be found out. Repeating it is not safe; read first.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrRefused means that a compare other than a fence did not hold.
+	ErrRefused = errors.New("refused: a compare did not hold")
+)
+
+// InputError tells which field is wrong, what its value was, and what would do.
+type InputError struct {
+	// Field is the name of the parameter, such as "queue" or "payload".
+	Field string
+	// Value is the offending value, shortened where it is long.
+	Value string
+	// Reason says what is wrong and what is accepted.
+	Reason string
+}
+
+// Error names the field, the value and the way out.
+func (e *InputError) Error() string {
+	v := e.Value
+	if len(v) > 64 {
+		v = v[:64] + "..."
+	}
+	return "invalid " + e.Field + " " + strconv.Quote(v) + ": " + e.Reason
+}
+
+// Is makes errors.Is(err, ErrInvalid) true.
+func (e *InputError) Is(target error) bool { return target == ErrInvalid }
+
+// FencedError is a refused write: the claim with the wanted token is not
+// current. It matches [ErrFenced].
+type FencedError struct {
+	// Key is the claimed key.
+	Key string
+	// Wanted is the token that the write carried.
+	Wanted Token
+	// Current is the key's mod revision at the refusal, zero when it is gone.
+	Current Token
+}
+
+// Error names the key and both tokens.
+func (e *FencedError) Error() string {
+	if e.Current.IsZero() {
+		return fmt.Sprintf("fenced: %s is gone, token %s is no longer current", e.Key, e.Wanted)
+	}
+	return fmt.Sprintf("fenced: %s is at token %s, not %s", e.Key, e.Current, e.Wanted)
+}
+
+// Is makes errors.Is(err, ErrFenced) true.
+func (e *FencedError) Is(target error) bool { return target == ErrFenced }
+
+// unknown wraps the reason why an outcome could not be found out.
+func unknown(cause error) error {
+	if cause == nil || errors.Is(cause, ErrUnknown) {
+		return ErrUnknown
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, cause)
+}
+
+// definite are the answers that prove that a Txn was not applied. Everything
+// else is ambiguous: NOSPACE too, because etcd's quota applier applies first and
+// then complains.
+var definite = []error{
+	rpctypes.ErrLeaseNotFound,
+	rpctypes.ErrTooManyOps,
+	rpctypes.ErrDuplicateKey,
+	rpctypes.ErrEmptyKey,
+	rpctypes.ErrRequestTooLarge,
+	rpctypes.ErrPermissionDenied,
+	rpctypes.ErrCompacted,
+	rpctypes.ErrFutureRev,
+	rpctypes.ErrUserEmpty,
+	rpctypes.ErrUserNotFound,
+	rpctypes.ErrAuthFailed,
+	rpctypes.ErrInvalidAuthToken,
+	rpctypes.ErrLeaseProvided,
+	rpctypes.ErrValueProvided,
+	rpctypes.ErrInvalidSortOption,
+}
+
+// notApplied tells whether err proves that the request changed nothing.
+func notApplied(err error) bool {
+	if errors.Is(err, errNotSent) {
+		return true
+	}
+	err = rpctypes.Error(err)
+	for _, d := range definite {
+		if errors.Is(err, d) {
+			return true
+		}
+	}
+	return tooLargeToSend(err)
+}
+
+// errNotSent marks requests that were given up before they were sent.
+var errNotSent = errors.New("not sent")
+
+func isLeaseExists(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist)
+}
+
+// isAuthError tells that no repeat will help: the client has refreshed its token
+// already where that was the cause.
+func isAuthError(err error) bool {
+	c := status.Code(err)
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		c = e.Code()
+	}
+	return c == codes.PermissionDenied || c == codes.Unauthenticated
+}
+
+func isLeaseNotFound(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
+}
+
+func isCompacted(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted)
+}
+
+func isInvalid(err error) bool { return errors.Is(err, ErrInvalid) }
+
+// causeOf prefers the cause over "context canceled".
+func causeOf(ctx context.Context) error {
+	if c := context.Cause(ctx); c != nil {
+		return c
+	}
+	return ctx.Err()
+}

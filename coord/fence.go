@@ -1,0 +1,79 @@
+package coord
+
+import (
+	"math/rand/v2"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Fence proves that a claim is current: the key still has the revision of the
+// claim and its value still begins with the claim's head nonce. It is a plain
+// value, safe to copy and to share.
+//
+// The revision orders the claims of a key. The nonce is there because a cluster
+// restored from an older backup goes back in revisions and can reach the same
+// number again for another owner.
+type Fence struct {
+	// Key is the claimed key.
+	Key string
+	// Token is the claim's token.
+	Token Token
+	// Nonce is the head nonce of the record that the claim wrote. Empty means
+	// that only the revision is compared, which does not cover a restore.
+	Nonce string
+}
+
+// IsZero tells whether f belongs to no claim.
+func (f Fence) IsZero() bool { return f == Fence{} }
+
+// Cmps returns the compares to put into the If of any Txn whose writes must
+// happen only while the claim is current.
+func (f Fence) Cmps() []clientv3.Cmp {
+	return Guard(f.Key, int64(f.Token), f.Nonce)
+}
+
+// Guard returns the compares that hold while key has mod revision rev and a
+// value that begins with the head nonce. An empty nonce leaves the value out;
+// rev 0 means that the key does not exist.
+func Guard(key string, rev int64, nonce string) []clientv3.Cmp {
+	cmps := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}
+	if nonce == "" {
+		return cmps
+	}
+	head := headOf(nonce)
+	return append(cmps,
+		clientv3.Compare(clientv3.Value(key), ">", head),
+		clientv3.Compare(clientv3.Value(key), "<", head+"\xff"))
+}
+
+// NewNonce returns 16 random hex digits: the first field of every record, fresh
+// at every write, so that a guard can tell two writes of one revision number
+// apart. Safe for concurrent use.
+func NewNonce() string { return hex16(rand.Uint64()) }
+
+// NonceOf returns the head nonce of a record's value, or "" when the value is
+// not a record of ours.
+func NonceOf(value []byte) string {
+	const open = `{"w":"`
+	if len(value) < len(open)+17 || string(value[:len(open)]) != open || value[len(open)+16] != '"' {
+		return ""
+	}
+	nonce := string(value[len(open) : len(open)+16])
+	if strings.Trim(nonce, "0123456789abcdef") != "" {
+		return ""
+	}
+	return nonce
+}
+
+// headOf is how a record with this head nonce begins, byte for byte.
+func headOf(nonce string) string { return `{"w":"` + nonce + `"` }
+
+func hex16(n uint64) string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[i] = digits[n>>(60-4*i)&0xf]
+	}
+	return string(b[:])
+}

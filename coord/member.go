@@ -1,0 +1,118 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Member keeps one live session for a process: when one is lost, it opens the
+// next incarnation. Create it with [NewMember] and Run it; share it among
+// everything in the process that does work. Safe for concurrent use.
+type Member struct {
+	client *clientv3.Client
+	cfg    SessionConfig
+
+	mu      sync.Mutex
+	current *Session
+	changed chan struct{} // closed when current changes or Run ends
+	ended   error
+}
+
+// NewMember returns a member that opens sessions with cfg. It does not talk to
+// etcd before Run.
+func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
+	return &Member{client: client, cfg: cfg.withDefaults(), changed: make(chan struct{})}
+}
+
+// Run keeps a session alive until ctx ends, then closes it and returns nil. It
+// returns an error only for a configuration that can never work. A session that
+// was lost is closed behind its successor, once its claims are given up or its
+// TTL has passed. Run it once.
+func (m *Member) Run(ctx context.Context) error {
+	var closing sync.WaitGroup
+	defer closing.Wait()
+	err := m.keep(ctx, &closing)
+	if err == nil {
+		err = fmt.Errorf("member %w", ErrClosed)
+		m.publish(nil, err)
+		return nil
+	}
+	m.publish(nil, err)
+	return err
+}
+
+func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
+	for try := 0; ctx.Err() == nil; try++ {
+		openCtx, cancel := context.WithTimeout(ctx, max(m.cfg.TTL, 5*time.Second))
+		s, err := OpenSession(openCtx, m.client, m.cfg)
+		cancel()
+		if err != nil {
+			if isInvalid(err) {
+				return err
+			}
+			if ctx.Err() == nil {
+				m.cfg.Logger.Warn("open session", zap.Error(err))
+			}
+			_ = pause(ctx, try)
+			continue
+		}
+		m.publish(s, nil)
+		select {
+		case <-s.Done():
+			try = 0
+		case <-ctx.Done():
+		}
+		m.publish(nil, nil)
+		closing.Go(func() { m.retire(ctx, s) })
+	}
+	return nil
+}
+
+// retire closes a session that is over. After a loss its holders get a TTL to
+// give their claims up under the old fences first: a loss that is only the
+// session's counts against no job.
+func (m *Member) retire(ctx context.Context, s *Session) {
+	deadline := time.Now().Add(s.TTL())
+	for s.Holding() > 0 && time.Now().Before(deadline) && sleep(ctx, 20*time.Millisecond) {
+	}
+	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.TTL(), 2*time.Second))
+	defer cancel()
+	if err := s.Close(closeCtx); err != nil {
+		m.cfg.Logger.Info("close session", zap.Error(err))
+	}
+}
+
+// publish makes s the current session, or none, and wakes those who wait.
+func (m *Member) publish(s *Session, ended error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.current, m.ended = s, ended
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// Session returns the live session, waiting for one if need be. The error is
+// ctx's cause, or why Run ended. The session stays the member's: do not Close it.
+func (m *Member) Session(ctx context.Context) (*Session, error) {
+	for {
+		m.mu.Lock()
+		s, changed, ended := m.current, m.changed, m.ended
+		m.mu.Unlock()
+		if ended != nil {
+			return nil, ended
+		}
+		if s != nil && s.Err() == nil {
+			return s, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, causeOf(ctx)
+		}
+	}
+}

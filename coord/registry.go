@@ -1,0 +1,112 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// registry knows every claim of a session: being claimed, running, committing,
+// or held by hand. What the session owns in etcd and the registry does not know
+// is a stray: a claim whose answer was lost.
+type registry struct {
+	mu     sync.Mutex
+	claims map[string]func(context.Context) error
+	closed bool
+	strays map[string]time.Time // nonce -> first seen unknown
+}
+
+func newRegistry() *registry {
+	return &registry{claims: map[string]func(context.Context) error{}, strays: map[string]time.Time{}}
+}
+
+// Adopt registers a claim by its nonce before it is made, so that the reconciler
+// leaves it alone. Release is called by Close for claims that are still held; nil
+// means that there is nothing to release. The error is [Session.Err] when the
+// session is over: then nothing was registered and nothing may be claimed.
+func (s *Session) Adopt(nonce string, release func(context.Context) error) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	if s.claims.closed {
+		return ErrClosed
+	}
+	s.claims.claims[nonce] = release
+	return nil
+}
+
+// Forget takes a claim out of the registry: it is settled, or was never made.
+func (s *Session) Forget(nonce string) {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	delete(s.claims.claims, nonce)
+}
+
+// Holding is how many claims the registry knows.
+func (s *Session) Holding() int {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	return len(s.claims.claims)
+}
+
+// Strays takes the nonces of all claims that etcd shows as this session's, and
+// returns those that the registry has not known for two request timeouts: their
+// owner never learned of them, and they must be released under their fences. Call
+// it now and then with a complete list.
+func (s *Session) Strays(owned []string, now time.Time) []string {
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	return s.claims.strayAt(owned, now)
+}
+
+func (r *registry) strayAt(owned []string, now time.Time) (strays []string) {
+	seen := make(map[string]time.Time, len(r.strays))
+	for _, nonce := range owned {
+		if _, known := r.claims[nonce]; known {
+			continue
+		}
+		since, ok := r.strays[nonce]
+		if !ok {
+			since = now
+		}
+		seen[nonce] = since
+		if now.Sub(since) >= 2*requestTimeout {
+			strays = append(strays, nonce)
+		}
+	}
+	r.strays = seen
+	return strays
+}
+
+// releaseAll refuses new claims and releases those that are held.
+func (r *registry) releaseAll(ctx context.Context) error {
+	r.mu.Lock()
+	r.closed = true
+	var held []func(context.Context) error
+	for _, release := range r.claims {
+		if release != nil {
+			held = append(held, release)
+		}
+	}
+	r.claims = map[string]func(context.Context) error{}
+	r.mu.Unlock()
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		errs error
+	)
+	for _, release := range held {
+		wg.Go(func() {
+			if err := release(ctx); err != nil && !errors.Is(err, ErrFenced) {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = errors.Join(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}

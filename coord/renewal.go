@@ -1,0 +1,153 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// renewLoop renews every quarter of the TTL until the session is over. It stops
+// with the trust: a session that nobody closes must not look alive for ever.
+func (s *Session) renewLoop() {
+	for try := 0; ; {
+		every := s.window().renewEvery()
+		wait := every
+		if try > 0 {
+			// Soon, but not in a hot loop: the trust window is short.
+			wait = min(25*time.Millisecond<<min(try, 5), every)
+		}
+		if !sleep(s.run, wait) || s.Err() != nil {
+			return
+		}
+		if err := s.renewOnce(); err != nil {
+			try++
+			s.log.Debug("renew session", zap.Int("try", try), zap.Error(err))
+			continue
+		}
+		try = 0
+	}
+}
+
+func (s *Session) window() trust {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trust
+}
+
+// renewOnce sends one keepalive; the trust window starts anew at its send time.
+// Only a TTL of zero is final. Whatever else goes wrong is tried again until the
+// window ends.
+func (s *Session) renewOnce() error {
+	window := s.window()
+	ctx, cancel := context.WithTimeout(s.run, window.answerTimeout())
+	defer cancel()
+	sent := s.clock()
+	ttl, err := s.renewer.renew(ctx)
+	if err != nil {
+		return fmt.Errorf("renew lease: %w", err)
+	}
+	if ttl <= 0 {
+		err := fmt.Errorf("%w: its lease is gone", ErrSessionLost)
+		s.end(err)
+		return err
+	}
+	// An answer that comes after the window ended must not reopen it.
+	if !window.sent.wall.IsZero() && s.Remaining() <= 0 {
+		return s.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trust = trust{sent: sent, ttl: time.Duration(ttl) * time.Second}
+	return nil
+}
+
+// watchClock ends the session when its trust window is over.
+func (s *Session) watchClock() {
+	for {
+		left := s.Remaining()
+		if left <= 0 {
+			return
+		}
+		rewound := s.store.Rewound()
+		t := time.NewTimer(min(left, s.window().lookEvery()))
+		select {
+		case <-t.C:
+		case <-rewound:
+			s.end(ErrHistoryRewound)
+		case <-s.run.Done():
+		case <-s.Done():
+		}
+		t.Stop()
+		if s.run.Err() != nil {
+			return
+		}
+	}
+}
+
+// watchOwnKey ends the session when its key is seen deleted: by an operator, or
+// by a lease that expired although its renewals were answered.
+func (s *Session) watchOwnKey() {
+	from := s.createRev + 1
+	for try := 0; s.run.Err() == nil; try++ {
+		seen, gone := s.watchKeyFrom(from)
+		if gone {
+			s.end(fmt.Errorf("%w: its key was deleted", ErrSessionLost))
+			return
+		}
+		if seen >= from {
+			from, try = seen+1, 0
+		}
+		if pause(s.run, try) != nil {
+			return
+		}
+		if next, ok := s.keyExists(); !ok {
+			s.end(fmt.Errorf("%w: its key is gone", ErrSessionLost))
+			return
+		} else if next > 0 {
+			from = next
+		}
+	}
+}
+
+// watchKeyFrom watches until the stream ends; seen is the last revision that it
+// told of.
+func (s *Session) watchKeyFrom(rev int64) (seen int64, gone bool) {
+	ctx, cancel := context.WithCancel(s.run)
+	defer cancel()
+	for resp := range s.store.Watch(ctx, s.key, rev) {
+		for _, ev := range resp.Events {
+			if ev.Type == clientv3.EventTypeDelete {
+				return ev.Kv.ModRevision, true
+			}
+		}
+		if resp.Err() == nil {
+			seen = resp.Header.Revision
+		}
+	}
+	return seen, false
+}
+
+// keyExists reads the key; next is the revision to watch from, 0 when nothing
+// could be read.
+func (s *Session) keyExists() (next int64, ok bool) {
+	resp, err := s.store.Get(s.run, s.key)
+	if err != nil {
+		return 0, true
+	}
+	return resp.Header.Revision + 1, len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == s.createRev
+}
+
+// sleep waits for d; false means that ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

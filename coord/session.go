@@ -1,0 +1,365 @@
+package coord
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// DefaultTTL is the session TTL unless another is asked for.
+const DefaultTTL = 10 * time.Second
+
+// schema is the version of the key layout that this code reads and writes.
+const schema = 1
+
+// SessionConfig configures [OpenSession] and [NewMember]. The zero value works.
+type SessionConfig struct {
+	// Root is the key prefix; "" means [DefaultRoot].
+	Root string
+	// TTL is how long the session outlives its process: a dead owner's claims are
+	// taken over after it. Whole seconds; etcd raises it to its minimum (2 s by
+	// default), and the granted TTL is the one that counts. 0 means [DefaultTTL].
+	TTL time.Duration
+	// Identity is a label for people, such as a host or pod name. It need not be
+	// unique. "" means the host name.
+	Identity string
+	// Logger logs what no caller sees, such as a lost session; nil logs nothing.
+	Logger *zap.Logger
+
+	clock clock // tests only
+}
+
+func (c SessionConfig) withDefaults() SessionConfig {
+	if c.TTL == 0 {
+		c.TTL = DefaultTTL
+	}
+	if c.Identity == "" {
+		c.Identity, _ = os.Hostname()
+	}
+	if c.Identity == "" {
+		c.Identity = "unnamed"
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	if c.clock == nil {
+		c.clock = systemClock()
+	}
+	return c
+}
+
+func (c SessionConfig) validate() error {
+	if c.TTL < time.Second || c.TTL > 24*time.Hour {
+		return &InputError{Field: "ttl", Value: c.TTL.String(), Reason: "a session TTL is between 1s and 24h"}
+	}
+	return ValidateName("identity", c.Identity)
+}
+
+// sessionRecord is the value of a session key, for people and for leasectl.
+type sessionRecord struct {
+	Nonce    string    `json:"w"`
+	ID       string    `json:"id"`
+	Identity string    `json:"identity"`
+	Host     string    `json:"host,omitempty"`
+	PID      int       `json:"pid,omitempty"`
+	TTL      int64     `json:"ttl_seconds"`
+	Opened   time.Time `json:"opened_at"`
+}
+
+// Session is one process's liveness: one etcd lease, renewed on a stream of its
+// own, and the key sessions/<id> on it. It ends once, by Close or by loss, and
+// never comes back. Safe for concurrent use.
+type Session struct {
+	store     *Store
+	committer *Committer
+	claims    *registry
+	log       *zap.Logger
+	clock     clock
+
+	id        string
+	identity  string
+	key       string
+	lease     clientv3.LeaseID
+	createRev int64
+	renewer   renewer
+
+	run    context.Context // the session's goroutines
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	life context.Context // ends with the session; its cause is why
+	kill context.CancelCauseFunc
+
+	mu     sync.Mutex
+	trust  trust
+	closed chan struct{} // non-nil once Close began; closed when it is over
+}
+
+// OpenSession grants a lease, creates the session's key, and renews once, so that
+// the session that it returns is trusted. It blocks until then or until ctx ends;
+// a session that could not be opened leaves at most an empty lease that ends by
+// itself. The client stays the caller's and must outlive the session.
+func OpenSession(ctx context.Context, client *clientv3.Client, cfg SessionConfig) (*Session, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	store, err := NewStore(client, cfg.Root, cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	return openSession(ctx, store, cfg)
+}
+
+func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session, error) {
+	lease, ttl, err := store.Grant(ctx, cfg.TTL)
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	id := escapeIdentity(cfg.Identity) + "." + hex16(uint64(lease))
+	s := &Session{
+		store: store, committer: store.NewCommitter(cfg.Identity), claims: newRegistry(),
+		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
+		id: id, identity: cfg.Identity, key: store.keys.Session(id), lease: lease,
+		renewer: store.backend.renewer(lease), trust: trust{ttl: ttl},
+	}
+	s.life, s.kill = context.WithCancelCause(context.Background())
+	s.run, s.cancel = context.WithCancel(context.Background())
+	if err := s.open(ctx, cfg, ttl); err != nil {
+		s.abandon(ctx)
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	s.wg.Go(s.renewLoop)
+	s.wg.Go(s.watchOwnKey)
+	s.wg.Go(s.watchClock)
+	return s, nil
+}
+
+// open creates the key and starts the trust window with a first renewal.
+func (s *Session) open(ctx context.Context, cfg SessionConfig, ttl time.Duration) error {
+	host, _ := os.Hostname()
+	nonce := NewNonce()
+	value, err := json.Marshal(sessionRecord{
+		Nonce: nonce, ID: s.id, Identity: cfg.Identity, Host: host, PID: os.Getpid(),
+		TTL: int64(ttl / time.Second), Opened: s.clock().wall.UTC(),
+	})
+	if err != nil {
+		return err
+	}
+	if s.createRev, err = createSessionKey(ctx, s.store, s.key, string(value), nonce, s.lease); err != nil {
+		return err
+	}
+	for try := 0; ; try++ {
+		if err = s.renewOnce(); err == nil || errors.Is(err, ErrSessionLost) {
+			return err
+		}
+		if perr := pause(ctx, try); perr != nil {
+			return fmt.Errorf("first renewal: %w: %w", perr, err)
+		}
+	}
+}
+
+// createSessionKey puts a key that never existed before. No lane is needed: its
+// own success falsifies its guard for ever, because the name is unique and the
+// lease dies with the key. It also creates meta, once per root, and reads it.
+func createSessionKey(ctx context.Context, store *Store, key, value, nonce string, lease clientv3.LeaseID) (int64, error) {
+	meta := store.keys.Meta()
+	txn := Txn{
+		If: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
+		Then: []clientv3.Op{
+			clientv3.OpPut(key, value, clientv3.WithLease(lease)),
+			clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(meta), "=", 0)},
+				[]clientv3.Op{clientv3.OpPut(meta, fmt.Sprintf(`{"schema":%d}`, schema))},
+				[]clientv3.Op{clientv3.OpGet(meta)}),
+		},
+		Else: []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(meta)},
+	}
+	for try := 0; ; try++ {
+		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+		resp, err := store.txn(reqCtx, txn)
+		cancel()
+		switch {
+		case err == nil && resp.Succeeded:
+			if nested := resp.Responses[1].GetResponseTxn(); !nested.Succeeded {
+				return resp.Header.Revision, checkSchema(nested.Responses[0].GetResponseRange().Kvs[0].Value)
+			}
+			return resp.Header.Revision, nil
+		case err == nil:
+			kvs := resp.Responses[0].GetResponseRange().Kvs
+			if len(kvs) == 1 && NonceOf(kvs[0].Value) == nonce {
+				return kvs[0].CreateRevision, nil
+			}
+			return 0, fmt.Errorf("create %s: the key exists", key)
+		case notApplied(err) || ctx.Err() != nil:
+			return 0, fmt.Errorf("create session key: %w", err)
+		}
+		if perr := pause(ctx, try); perr != nil {
+			return 0, fmt.Errorf("create session key: %w: %w", perr, err)
+		}
+	}
+}
+
+func checkSchema(meta []byte) error {
+	var m struct {
+		Schema int `json:"schema"`
+	}
+	if err := json.Unmarshal(meta, &m); err != nil {
+		return fmt.Errorf("read meta: %w", err)
+	}
+	if m.Schema > schema {
+		return fmt.Errorf("the keys under this root have schema %d, this program knows %d: use a newer one: %w", m.Schema, schema, ErrInvalid)
+	}
+	return nil
+}
+
+// abandon cleans up behind a session that could not be opened.
+func (s *Session) abandon(ctx context.Context) {
+	s.cancel()
+	s.renewer.close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := s.store.Revoke(ctx, s.lease); err != nil {
+		s.log.Debug("revoke after a failed open", zap.Error(err))
+	}
+	_ = s.committer.Close(ctx)
+}
+
+// ID is <escaped identity>.<16 hex digits>, unique per incarnation.
+func (s *Session) ID() string { return s.id }
+
+// Identity is the label that the session was opened with.
+func (s *Session) Identity() string { return s.identity }
+
+// Lease is the session's lease: the digits of the ID. Attach only keys that must
+// vanish with the session, never a claim.
+func (s *Session) Lease() clientv3.LeaseID { return s.lease }
+
+// CreateRevision is the revision at which the session's key was created. Records
+// that name the session as owner hold it too.
+func (s *Session) CreateRevision() int64 { return s.createRev }
+
+// TTL is the granted TTL.
+func (s *Session) TTL() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.trust.ttl
+}
+
+// Store is the store that the session writes to.
+func (s *Session) Store() *Store { return s.store }
+
+// Committer is what the session's claims and commits travel with. It outlives
+// the session's loss, so that claims can be given up under their fences, and
+// ends with Close.
+func (s *Session) Committer() *Committer { return s.committer }
+
+// Done is closed when the session is over: lost, or Close began. It closes
+// before the server can have given the lease up, as long as clocks behave.
+func (s *Session) Done() <-chan struct{} { return s.life.Done() }
+
+// Err is nil while the session lives, then why it ended: it matches
+// [ErrSessionLost], or [ErrClosed].
+func (s *Session) Err() error {
+	s.Remaining()
+	return context.Cause(s.life)
+}
+
+// Remaining is what is left of the trust window, in real time; zero when the
+// session is over. It reads the clocks, so a process that was paused past its
+// lease sees zero at its next look, whatever its timers say.
+func (s *Session) Remaining() time.Duration {
+	s.mu.Lock()
+	left := s.trust.remaining(s.clock())
+	s.mu.Unlock()
+	if s.life.Err() != nil {
+		return 0
+	}
+	if left <= 0 {
+		s.end(fmt.Errorf("%w: no renewal was answered within the trust window", ErrSessionLost))
+		return 0
+	}
+	return left
+}
+
+// Context returns a context that ends with parent, with cancel, or with the
+// session, in which case its cause is [Session.Err].
+func (s *Session) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	s.Remaining() // a process that was paused must not start work on a stale timer
+	stop := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
+}
+
+// Guard returns the compare that holds while the session's key exists. Add it to
+// a Txn that must not happen for a session that the server has given up.
+func (s *Session) Guard() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(s.key), "=", s.createRev)
+}
+
+// end ends the session; only the first cause counts.
+func (s *Session) end(cause error) {
+	over := s.life.Err() != nil
+	s.kill(cause)
+	if !over && !errors.Is(cause, ErrClosed) {
+		s.log.Warn("session over", zap.Error(cause))
+	}
+}
+
+// Close ends the session: Done closes, no new claim is taken, claims that are
+// still registered are released, what was handed to the lanes is settled, and
+// the lease is revoked. It is bounded by ctx; what did not fit ends with the
+// lease. It waits for a Close under way and returns nil the second time. When it
+// returns, no goroutine of the session is left.
+func (s *Session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed != nil {
+		closed := s.closed
+		s.mu.Unlock()
+		select {
+		case <-closed:
+			return nil
+		case <-ctx.Done():
+			return causeOf(ctx)
+		}
+	}
+	s.closed = make(chan struct{})
+	s.mu.Unlock()
+	defer close(s.closed)
+	s.end(fmt.Errorf("session %w", ErrClosed))
+	err := s.claims.releaseAll(ctx)
+	err = errors.Join(err, s.committer.drain(ctx))
+	s.cancel()
+	s.renewer.close()
+	s.wg.Wait()
+	err = errors.Join(err, s.revoke(ctx), s.committer.Close(ctx))
+	if err != nil {
+		return fmt.Errorf("close session %s: %w", s.id, err)
+	}
+	return nil
+}
+
+// revoke ends the lease within ctx, but tries once even when ctx has ended.
+func (s *Session) revoke(ctx context.Context) error {
+	ctx, cancel := boundedCleanup(ctx)
+	defer cancel()
+	return s.store.Revoke(ctx, s.lease)
+}
+
+// boundedCleanup is a short context of its own for what must be tried even after
+// the caller's time is over.
+func boundedCleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), 250*time.Millisecond)
+}

@@ -1,0 +1,47 @@
+package coord
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Token is the fencing token of a claim: the claimed key's ModRevision at the
+// moment of the claim. It rises strictly per key; tokens of different keys say
+// nothing about each other, because all puts of one Txn share a revision.
+//
+// In JSON a Token is a string: revisions can exceed 2^53. A plain number is
+// accepted when reading. The zero Token belongs to no claim.
+type Token int64
+
+// ParseToken reads what [Token.String] writes. The error wraps [ErrInvalid].
+func ParseToken(s string) (Token, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, &InputError{Field: "token", Value: s, Reason: "a token is a positive decimal number, as printed with the claim"}
+	}
+	return Token(n), nil
+}
+
+// String returns the token in decimal.
+func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
+
+// IsZero tells whether t belongs to no claim.
+func (t Token) IsZero() bool { return t == 0 }
+
+// MarshalJSON writes the token as a decimal string.
+func (t Token) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
+
+// UnmarshalJSON reads a decimal string or a plain number.
+func (t *Token) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		s = string(b)
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return fmt.Errorf("read token %q: %w", s, ErrInvalid)
+	}
+	*t = Token(n)
+	return nil
+}
