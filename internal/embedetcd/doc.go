@@ -23,6 +23,14 @@
 // Everything else, fsync included, is etcd's default, so numbers measured
 // here mean something.
 //
+// # Goroutines after Close
+//
+// Close joins everything that this package and etcd let it join. In a cluster
+// of three, a peer connection can stay behind for a few seconds: etcd's peer
+// listener renews the read deadline (rafthttp.ConnReadTimeout, 5 s) just as
+// net/http tries to end the read, which then lasts that long. A check for
+// leaked goroutines must be that patient; etcdtest.Main is.
+//
 // # What it is not
 //
 // Kill is as abrupt as a process can be to itself: it neither drains nor
