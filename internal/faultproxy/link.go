@@ -41,7 +41,9 @@ type queue struct {
 func (l *link) cut() {
 	l.dead = true
 	reset(l.client)
-	reset(l.server)
+	if l.server != nil {
+		reset(l.server)
+	}
 }
 
 // reset closes c so that the other end sees a failure, not an orderly end.
@@ -73,28 +75,17 @@ func (p *Proxy) accept(ctx context.Context) {
 
 // serve connects c to the target and moves bytes until both halves are done.
 func (p *Proxy) serve(ctx context.Context, c net.Conn) {
-	p.mu.Lock()
-	unwanted := p.closed || p.refuse
-	p.mu.Unlock()
-	if unwanted {
-		reset(c)
+	l := &link{client: c}
+	l.queues[requests].frames.skip = http2Preface
+	defer p.forget(l)
+	if !p.register(l) {
 		return
 	}
 	d := net.Dialer{Timeout: dialTimeout}
 	s, err := d.DialContext(ctx, "tcp", p.target)
-	if err != nil {
-		reset(c)
+	if err != nil || !p.connected(l, s) {
 		return
 	}
-	l := &link{client: c, server: s}
-	l.queues[requests].frames.skip = http2Preface
-	p.mu.Lock()
-	p.links[l] = struct{}{}
-	if p.closed || p.refuse {
-		l.cut()
-	}
-	p.mu.Unlock()
-
 	p.wg.Go(func() { p.read(l, requests, c) })
 	p.wg.Go(func() { p.read(l, answers, s) })
 	done := make(chan struct{})
@@ -104,11 +95,36 @@ func (p *Proxy) serve(ctx context.Context, c net.Conn) {
 
 	// Not a reset: it would discard what the kernel has not sent yet.
 	_, _ = c.Close(), s.Close()
+}
+
+// register makes l subject to what happens to the proxy, and reports whether
+// it is wanted. A connection that Drop finds before its target is dialled is
+// cut like any other.
+func (p *Proxy) register(l *link) bool {
 	p.mu.Lock()
-	l.dead = true
+	defer p.mu.Unlock()
+	p.links[l] = struct{}{}
+	return !p.closed && !p.refuse
+}
+
+// connected gives l its other side, and reports whether l is still alive.
+func (p *Proxy) connected(l *link, s net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.server = s
+	if l.dead || l.severed {
+		l.cut()
+	}
+	return !l.dead
+}
+
+// forget ends whatever of l is left.
+func (p *Proxy) forget(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.cut()
 	delete(p.links, l)
 	p.bump()
-	p.mu.Unlock()
 }
 
 // read fills the queue of direction d from src.
