@@ -1,0 +1,109 @@
+package leasectl
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// takes returns a check of the positional arguments: names in order, optional ones in square brackets, such as
+// takes("QUEUE", "[PAYLOAD]"). Arguments after -- belong to a command and are not counted.
+func takes(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			args = args[:dash]
+		}
+		if len(args) > len(names) {
+			return usagef(helpOf(cmd), "%sunexpected argument %q", verbPrefix(cmd), args[len(names)])
+		}
+		for _, name := range names[len(args):] {
+			if !strings.HasPrefix(name, "[") {
+				return usagef(helpOf(cmd), "%s%s is missing", verbPrefix(cmd), name)
+			}
+		}
+		return nil
+	}
+}
+
+// group makes cmd a group of verbs: without a verb, or with an unknown one, it is a usage error that says which exist.
+func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(verbs...)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			var names []string
+			for _, verb := range cmd.Commands() {
+				if verb.IsAvailableCommand() {
+					names = append(names, verb.Name())
+				}
+			}
+			return usagef(helpOf(cmd), "%sa verb is missing, one of %s", verbPrefix(cmd), strings.Join(names, ", "))
+		}
+		return unknownVerb(cmd, args[0])
+	}
+	return cmd
+}
+
+func unknownVerb(cmd *cobra.Command, name string) error {
+	try := helpOf(cmd)
+	if close := cmd.SuggestionsFor(name); len(close) > 0 {
+		try = cmd.CommandPath() + " " + close[0]
+	}
+	return usagef(try, "unknown command %q for %s", name, cmd.CommandPath())
+}
+
+// flagError turns the flag parser's errors into usage errors that suggest what may have been meant.
+func flagError(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	_, name, unknown := strings.Cut(text, "unknown flag: --")
+	try := helpOf(cmd)
+	if near := nearestFlag(cmd, name); unknown && near != "" {
+		try = "--" + near
+	}
+	return &failure{code: exitUsage, err: fmt.Errorf("%s%w", verbPrefix(cmd), err), try: try}
+}
+
+// verbPrefix names the verb at the head of a message, without the program, which every message begins with.
+func verbPrefix(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return ""
+	}
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ") + ": "
+}
+
+func helpOf(cmd *cobra.Command) string { return cmd.CommandPath() + " --help" }
+
+// nearestFlag returns the flag whose name is at most two edits away, or nothing.
+func nearestFlag(cmd *cobra.Command, name string) string {
+	best, distance := "", 3
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := edits(name, f.Name); d < distance && !f.Hidden {
+			best, distance = f.Name, d
+		}
+	})
+	return best
+}
+
+// edits counts the insertions, deletions and replacements of bytes that make b out of a.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,147 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+)
+
+// connection is an etcd client that has answered, and what children and libraries need to reach the same place.
+type connection struct {
+	*clientv3.Client
+	endpoints []string
+	root      string
+}
+
+// connect returns a client that has proven itself by one linearizable read. It returns, with an answer or with the
+// reason of each endpoint, within the dial timeout. The caller must Close the client, which outlives ctx: cleaning up
+// after an interrupt needs it.
+func (a *app) connect(ctx context.Context) (*connection, error) {
+	t, err := a.settings.target(a.getenv)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dial(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd: %w", err)
+	}
+	return &connection{Client: client, endpoints: t.endpoints, root: t.root}, nil
+}
+
+// diagnoseAfter is how long a connection may take before its endpoints are examined beside it. A healthy etcd is faster,
+// so a healthy command costs no examination.
+const diagnoseAfter = 250 * time.Millisecond
+
+// dial makes the client and, when it does not answer at once, finds out why. An endpoint that is certain not to answer
+// is not waited for.
+func dial(parent context.Context, t *target) (*clientv3.Client, error) {
+	ctx, cancel := context.WithTimeout(parent, budget(t.timeout))
+	defer cancel()
+	examining, enough := context.WithCancel(ctx)
+	defer enough()
+	attempt := startAttempt(ctx, t, enough)
+	timer := time.NewTimer(diagnoseAfter)
+	defer timer.Stop()
+	select {
+	case <-attempt.done:
+		if attempt.err == nil || isDefinite(attempt.err) {
+			return attempt.client, attempt.err
+		}
+	case <-timer.C:
+	}
+
+	findings := diagnose(examining, t)
+	if findings.hopeless() {
+		attempt.giveUp()
+	} // else somebody is there: the attempt has the rest of the time
+	<-attempt.done
+	switch {
+	case attempt.err == nil || isDefinite(attempt.err):
+		return attempt.client, attempt.err
+	case parent.Err() != nil:
+		return nil, context.Cause(parent)
+	default:
+		return nil, findings.failure(budget(t.timeout))
+	}
+}
+
+// budget is what the connection may use of the dial timeout: the rest is for starting up and for saying what happened.
+func budget(timeout time.Duration) time.Duration {
+	return timeout - min(timeout/10, 500*time.Millisecond)
+}
+
+// isDefinite tells the answer of a server, which repeating cannot change, from the lack of one.
+func isDefinite(err error) bool {
+	var e rpctypes.EtcdError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return false
+	default:
+		return true
+	}
+}
+
+// attempt is one try to connect in the background.
+type attempt struct {
+	giveUp context.CancelFunc
+	done   chan struct{}    // closed when the goroutine is gone; then client or err is set
+	client *clientv3.Client // nil when err is not; not touched by giveUp any more
+	err    error
+}
+
+// startAttempt starts to connect, and calls succeeded when it has. ctx bounds the attempt, not the client. The caller
+// must wait for done.
+func startAttempt(ctx context.Context, t *target, succeeded func()) *attempt {
+	// The client logs in inside New, which only its own context and the dial timeout can end.
+	base, closeBase := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, giveUp := context.WithCancel(ctx)
+	unlink := context.AfterFunc(ctx, closeBase)
+	a := &attempt{giveUp: giveUp, done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		defer giveUp()
+		a.client, a.err = newClient(ctx, base, t)
+		if !unlink() && a.err == nil { // given up at the last moment: the client's context has ended
+			_ = a.client.Close()
+			a.client, a.err = nil, ctx.Err()
+		}
+		if a.err != nil {
+			closeBase()
+			return
+		}
+		succeeded()
+	}()
+	return a
+}
+
+func newClient(ctx, base context.Context, t *target) (*clientv3.Client, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Context:     base,
+		Endpoints:   t.endpoints,
+		TLS:         t.tls,
+		Username:    t.user,
+		Password:    t.password,
+		DialTimeout: t.timeout,
+		Logger:      zap.NewNop(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A linearizable read proves a leader with a quorum, not just a process that listens. A user who may not read this
+	// key has been answered as well; what he may do, the verb will find out.
+	_, err = client.Get(ctx, t.root+"meta", clientv3.WithKeysOnly())
+	if err != nil && !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		_ = client.Close() // the error that counts is the read's
+		return nil, err
+	}
+	return client, nil
+}

@@ -1,0 +1,165 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// devOptions are the flags of dev.
+type devOptions struct {
+	dataDir    string
+	ephemeral  bool
+	clientAddr string
+	fast       bool
+}
+
+// devStartTimeout bounds the start of the server: it has to read its data first.
+const devStartTimeout = time.Minute
+
+func newDev(a *app) *cobra.Command {
+	var o devOptions
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run an etcd on this machine, for trying and developing",
+		Long: `Run a single etcd server in the foreground. When it serves, one line goes to
+stdout:
+
+  ready endpoint=http://127.0.0.1:2379 data=/home/ana/.local/state/leasectl/dev
+
+Data is kept between runs, unless --ephemeral is given. SIGINT and SIGTERM stop
+the server cleanly. It asks for no password: keep it on loopback.`,
+		GroupID: groupLocal,
+		Example: `  leasectl dev
+  leasectl dev --ephemeral --client-addr 127.0.0.1:0   # any free port, nothing kept`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDev(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dataDir, "data-dir", "", "keep the data in `DIR` (default leasectl/dev in $XDG_STATE_HOME or ~/.local/state)")
+	f.BoolVar(&o.ephemeral, "ephemeral", false, "keep nothing: use a temporary directory")
+	f.StringVar(&o.clientAddr, "client-addr", defaultEndpoint, "serve on `HOST:PORT`; port 0 is any free one")
+	f.BoolVar(&o.fast, "fast", false, "twice the tick rate, so that leases of 1 s are possible")
+	return cmd
+}
+
+// runDev serves until ctx ends, which is success.
+func (a *app) runDev(ctx context.Context, o devOptions) error {
+	dir, err := o.dir(a.getenv)
+	if err != nil {
+		return err
+	}
+	if err := checkClientAddr(o.clientAddr); err != nil {
+		return err
+	}
+	level := zap.NewAtomicLevelAt(zap.ErrorLevel)
+	startCtx, cancel := context.WithTimeout(ctx, devStartTimeout)
+	defer cancel()
+	cluster, err := embedetcd.Start(startCtx, embedetcd.Config{Dir: dir, ClientAddr: o.clientAddr, Fast: o.fast, Logger: a.devLogger(level)})
+	if interrupted(ctx) != nil && err != nil {
+		return nil // stopped before it served: stopped all the same
+	}
+	if err != nil {
+		return devStartError(o, err)
+	}
+	endpoint := cluster.Endpoints()[0]
+	a.devHints(o, endpoint)
+	_, err = fmt.Fprintf(a.out, "ready endpoint=%s data=%s\n", endpoint, quoted(cluster.Dir()))
+	if err == nil {
+		<-ctx.Done()
+	}
+	level.SetLevel(zap.FatalLevel) // a server that stops reports its closed listeners as errors
+	if closeErr := cluster.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("stop etcd: %w", closeErr))
+	}
+	return err
+}
+
+// dir returns the data directory, empty for a temporary one.
+func (o devOptions) dir(getenv func(string) string) (string, error) {
+	switch {
+	case o.ephemeral && o.dataDir != "":
+		return "", usagef("one of them", "--ephemeral and --data-dir exclude each other")
+	case o.ephemeral:
+		return "", nil
+	case o.dataDir != "":
+		return filepath.Abs(o.dataDir)
+	}
+	// The base directory specification says to ignore a relative path.
+	if state := getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "leasectl", "dev"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", usagef("--data-dir DIR or --ephemeral", "no place for the data: %v", err)
+	}
+	return filepath.Join(home, ".local", "state", "leasectl", "dev"), nil
+}
+
+func checkClientAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usagef("--client-addr "+defaultEndpoint, "--client-addr %q is not HOST:PORT", addr)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return usagef("--client-addr "+defaultEndpoint, "--client-addr %q: want a port from 0 to 65535", addr)
+	}
+	if host != "" && host != "localhost" && net.ParseIP(host) == nil {
+		return usagef("--client-addr "+defaultEndpoint, "--client-addr %q: want an IP address or localhost", addr)
+	}
+	return nil
+}
+
+func devStartError(o devOptions, err error) error {
+	f := &failure{code: exitFailed, err: err}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		f.try = "--client-addr 127.0.0.1:0 for a free port, or use the etcd that is there"
+	} else if !o.ephemeral {
+		f.try = "--data-dir DIR or --ephemeral"
+	}
+	return f
+}
+
+// devHints tells people what to do next, and what to mind.
+func (a *app) devHints(o devOptions, endpoint string) {
+	if host, _, err := net.SplitHostPort(o.clientAddr); err == nil && !loopback(host) {
+		a.notef("warning: %s is reachable from other machines, and asks nobody for a password", o.clientAddr)
+	}
+	if o.ephemeral {
+		a.notef("the data is deleted when this ends")
+	}
+	a.notef("in another terminal:  export LEASECTL_ENDPOINTS=%s ETCDCTL_ENDPOINTS=%s", endpoint, endpoint)
+	a.notef("stop with Ctrl-C")
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// devLogger shows the server's errors on stderr; what it says while all is well helps nobody here.
+func (a *app) devLogger(level zap.AtomicLevel) *zap.Logger {
+	enc := zap.NewDevelopmentEncoderConfig()
+	enc.CallerKey, enc.StacktraceKey = "", ""
+	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(a.err)), level))
+}
+
+// quoted keeps a value with spaces one word.
+func quoted(s string) string {
+	if strings.ContainsAny(s, " \t\n\"") {
+		return strconv.Quote(s)
+	}
+	return s
+}

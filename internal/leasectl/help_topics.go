@@ -1,0 +1,61 @@
+package leasectl
+
+// topics are the texts of leasectl help TOPIC.
+var topics = map[string]string{
+	"exit-codes": `Exit codes of leasectl:
+
+    0  ok, also when a list is empty
+    1  failed
+    2  bad usage, or a question that needs --yes
+    3  not found
+    4  not logged in or not permitted
+    5  conflict: a revision, a token or a state has moved meanwhile
+    6  etcd is not reachable or gives no answer in time
+    7  a part of a bulk operation failed
+    8  doctor: errors remain
+  126  the command after -- cannot be executed
+  127  the command after -- is not found
+  130  interrupted by SIGINT
+  143  interrupted by SIGTERM
+
+Verbs that run a command under a lock or a leadership exit with its code, or:
+
+  121  the lease was lost; the command was killed
+  124  not acquired in time
+  125  leasectl itself failed
+`,
+	"env": `Environment of leasectl. A flag wins over its variable; LEASECTL_* wins over ETCDCTL_*.
+
+  LEASECTL_ENDPOINTS      ETCDCTL_ENDPOINTS     --endpoints
+  LEASECTL_ROOT                                 --root
+  LEASECTL_CACERT         ETCDCTL_CACERT        --cacert
+  LEASECTL_CERT           ETCDCTL_CERT          --cert
+  LEASECTL_KEY            ETCDCTL_KEY           --key
+  LEASECTL_USER           ETCDCTL_USER          --user; the variables also take name:password
+  LEASECTL_PASSWORD       ETCDCTL_PASSWORD      (no flag: a command line is readable by all)
+  LEASECTL_PASSWORD_FILE                        --password-file
+  LEASECTL_DIAL_TIMEOUT   ETCDCTL_DIAL_TIMEOUT  --dial-timeout
+  LEASECTL_OUTPUT                               -o, --output
+  NO_COLOR                                      no colours
+`,
+	"exec": `What a command that works jobs gets, and what its end means.
+
+  stdin                      the payload, byte for byte
+  LEASECTL_JOB_ID            and _QUEUE, _KIND, _ATTEMPT, _TOKEN, _SESSION
+  LEASECTL_IDEMPOTENCY_KEY   the same for every attempt of the job
+  LEASECTL_DEADLINE          when the attempt is stopped (RFC 3339), if it has a timeout
+  LEASECTL_RESULT_FILE       write the result here; else it is the last 64 KiB of stdout
+  LEASECTL_CHECKPOINT_FILE   what an earlier attempt left, if it left something
+  LEASECTL_ENDPOINTS, _ROOT  those in use
+  TRACEPARENT, TRACESTATE, BAGGAGE  if the job carries them
+
+  exit 0           done
+  exit 75          failed, and will pass soon: tried again soon
+  exit 64, 65, 78  failed for good: dead at once
+  other, signals   failed: tried again with backoff
+
+The last lines of stderr become the attempt's error. When the claim or the
+session is lost, the process group gets SIGTERM, and SIGKILL after the grace;
+processes left in the group when the command ends are killed as well.
+`,
+}

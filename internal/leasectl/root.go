@@ -1,0 +1,71 @@
+package leasectl
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// The groups in which help lists the verbs.
+const (
+	groupWork  = "work"
+	groupLook  = "look"
+	groupLocal = "local"
+	groupOther = "other"
+)
+
+var groups = []*cobra.Group{
+	{ID: groupWork, Title: "Work:"},
+	{ID: groupLook, Title: "Inspect and repair:"},
+	{ID: groupLocal, Title: "Try and measure:"},
+	{ID: groupOther, Title: "Other:"},
+}
+
+// newRoot builds the command tree of one invocation over the verbs of the first level.
+func newRoot(a *app, verbs []*cobra.Command) *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   "leasectl",
+		Short: "Jobs, locks and leadership in etcd: run, inspect and repair them",
+		Long: `leasectl runs, inspects and repairs work that is coordinated through etcd:
+jobs that are worked by exactly one owner at a time, locks, leadership, and
+slots.`,
+		Example: `  leasectl dev --ephemeral            # an etcd to play with, in another terminal
+  leasectl help exit-codes            # what scripts can rely on`,
+		SilenceUsage:      true, // an error is one line, not a page
+		SilenceErrors:     true, // Main prints it
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return a.settings.load(cmd.Flags(), a.getenv)
+		},
+	})
+	for _, g := range groups { // a title without verbs would be noise
+		if g.ID == groupOther || slices.ContainsFunc(verbs, func(v *cobra.Command) bool { return v.GroupID == g.ID }) {
+			root.AddGroup(g)
+		}
+	}
+	a.settings.addFlags(root.PersistentFlags())
+	root.SetFlagErrorFunc(flagError)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetHelpCommand(newHelp())
+	root.SetHelpCommandGroupID(groupOther)
+	root.AddCommand(verbs...)
+	runGroup := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help() // the one question that leasectl alone can be
+		}
+		return runGroup(cmd, args)
+	}
+	return root
+}
+
+// verbs lists the commands of the first level.
+func verbs(a *app) []*cobra.Command {
+	return []*cobra.Command{
+		newDev(a),
+		newVersion(a),
+		newCompletion(a),
+	}
+}

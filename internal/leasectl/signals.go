@@ -1,0 +1,96 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// interruptError is the cause of a context that a signal ended.
+type interruptError struct{ sig syscall.Signal }
+
+func (e *interruptError) Error() string { return "interrupted by " + signalText(e.sig) }
+
+func signalText(sig syscall.Signal) string {
+	if sig == syscall.SIGTERM {
+		return "SIGTERM"
+	}
+	return "SIGINT"
+}
+
+// signals turns SIGINT and SIGTERM into two events: the first ends the context, the second closes aborted. After that
+// the system's own handling is back, so a third ends the process whatever it does.
+type signals struct {
+	aborted chan struct{}
+	quit    chan struct{}
+	cancel  context.CancelCauseFunc
+	wait    sync.WaitGroup
+}
+
+// watchSignals starts to listen. The caller must call stop.
+func watchSignals(parent context.Context) (context.Context, *signals) {
+	ctx, cancel := context.WithCancelCause(parent)
+	s := &signals{aborted: make(chan struct{}), quit: make(chan struct{}), cancel: cancel}
+	arrived := make(chan os.Signal, 2)
+	signal.Notify(arrived, os.Interrupt, syscall.SIGTERM)
+	s.wait.Go(func() {
+		defer signal.Stop(arrived)
+		for n := 1; n <= 2; n++ {
+			select {
+			case sig := <-arrived:
+				s.received(sig, n)
+			case <-s.quit:
+				return
+			}
+		}
+	})
+	return ctx, s
+}
+
+func (s *signals) received(sig os.Signal, n int) {
+	if n == 2 {
+		close(s.aborted)
+		return
+	}
+	number, ok := sig.(syscall.Signal)
+	if !ok {
+		number = syscall.SIGINT
+	}
+	s.cancel(&interruptError{sig: number})
+}
+
+// stop ends the context and the listening; it returns when the goroutine is gone.
+func (s *signals) stop() {
+	s.cancel(context.Canceled)
+	close(s.quit)
+	s.wait.Wait()
+}
+
+// interrupted returns the signal that ended ctx as an error, or nil.
+func interrupted(ctx context.Context) error {
+	var i *interruptError
+	if errors.As(context.Cause(ctx), &i) {
+		return i
+	}
+	return nil
+}
+
+// interruptCode returns the exit code of a command that failed because a signal ended its context, as a shell would
+// report it: 130 for SIGINT, 143 for SIGTERM. An error that has another reason keeps its own code.
+func interruptCode(ctx context.Context, err error) (int, bool) {
+	var i *interruptError
+	if !errors.As(context.Cause(ctx), &i) {
+		return 0, false
+	}
+	var own *interruptError
+	if !errors.As(err, &own) && !errors.Is(err, context.Canceled) && status.Code(err) != codes.Canceled {
+		return 0, false
+	}
+	return 128 + int(i.sig), true
+}
