@@ -19,15 +19,15 @@ func waitLeader(t *testing.T, c *embedetcd.Cluster) *embedetcd.Member {
 
 func TestKilledLeaderIsReplacedAndRejoins(t *testing.T) {
 	c := start(t, embedetcd.Config{Members: 3, Fast: true})
-	cl := client(t, c.Endpoints()...)
-	put(t, cl, "k", "1")
+	put(t, client(t, c.Endpoints()...), "k", "1")
 
 	old := waitLeader(t, c)
 	old.Kill()
-	if next := waitLeader(t, c); next == old {
+	next := waitLeader(t, c)
+	if next == old {
 		t.Fatalf("killed leader %s still leads", old.Name())
 	}
-	put(t, cl, "k", "2")
+	put(t, client(t, next.Endpoint()), "k", "2")
 
 	if err := old.Restart(within(t)); err != nil {
 		t.Fatal(err)
