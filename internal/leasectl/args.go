@@ -1,7 +1,9 @@
 package leasectl
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,8 +51,9 @@ func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 
 func unknownVerb(cmd *cobra.Command, name string) error {
 	try := helpOf(cmd)
-	if close := cmd.SuggestionsFor(name); len(close) > 0 {
-		try = cmd.CommandPath() + " " + close[0]
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		nearest := slices.MinFunc(near, func(a, b string) int { return cmp.Compare(edits(name, a), edits(name, b)) })
+		try = cmd.CommandPath() + " " + nearest
 	}
 	return usagef(try, "unknown command %q for %s", name, cmd.CommandPath())
 }

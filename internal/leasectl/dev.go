@@ -64,7 +64,9 @@ func (a *app) runDev(ctx context.Context, o devOptions) error {
 	if err := checkClientAddr(o.clientAddr); err != nil {
 		return err
 	}
-	level := zap.NewAtomicLevelAt(zap.ErrorLevel)
+	// What a server that starts or stops logs as errors is its way of doing so: half-known state, closed listeners.
+	// A start that really fails says so in Start's error.
+	level := zap.NewAtomicLevelAt(zap.FatalLevel)
 	startCtx, cancel := context.WithTimeout(ctx, devStartTimeout)
 	defer cancel()
 	cluster, err := embedetcd.Start(startCtx, embedetcd.Config{Dir: dir, ClientAddr: o.clientAddr, Fast: o.fast, Logger: a.devLogger(level)})
@@ -74,13 +76,14 @@ func (a *app) runDev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return devStartError(o, err)
 	}
+	level.SetLevel(zap.ErrorLevel)
 	endpoint := cluster.Endpoints()[0]
 	a.devHints(o, endpoint)
 	_, err = fmt.Fprintf(a.out, "ready endpoint=%s data=%s\n", endpoint, quoted(cluster.Dir()))
 	if err == nil {
 		<-ctx.Done()
 	}
-	level.SetLevel(zap.FatalLevel) // a server that stops reports its closed listeners as errors
+	level.SetLevel(zap.FatalLevel)
 	if closeErr := cluster.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("stop etcd: %w", closeErr))
 	}

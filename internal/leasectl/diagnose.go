@@ -77,6 +77,8 @@ const (
 	tryHost    = "check the host in --endpoints"
 	tryNetwork = "check the host and port in --endpoints and the firewalls between"
 	tryCert    = "--cert FILE --key FILE"
+	tryPlain   = "--endpoints http://..."
+	causePlain = "the URL says https, but the server speaks plain text"
 )
 
 // examine finds out what an endpoint does: does it listen, does it speak TLS as its URL says, is it an etcd with a
@@ -122,9 +124,14 @@ func examineTLS(ctx context.Context, conn net.Conn, f finding, cfg *tls.Config) 
 	if err == nil {
 		return examineEtcd(ctx, reply, f, cfg)
 	}
-	if f.cause, f.try, f.auth = tlsCause(err); f.cause == "" {
-		f.cause, f.waiting = silence(ctx, err)
+	if f.cause, f.try, f.auth = tlsCause(err); f.cause != "" {
+		return f
 	}
+	if speaksPlain(ctx, f.endpoint) {
+		f.cause, f.try = causePlain, tryPlain
+		return f
+	}
+	f.cause, f.waiting = silence(ctx, err)
 	return f
 }
 
@@ -211,6 +218,19 @@ func speaksTLS(ctx context.Context, endpoint string, reply []byte, err error) bo
 	return err == nil || errors.As(err, &alert)
 }
 
+// speaksPlain tells a server that hung up on a TLS handshake but answers in plain text, as etcd does.
+func speaksPlain(ctx context.Context, endpoint string) bool {
+	conn, err := open(ctx, endpoint)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	reply, err := greet(conn)
+	const settingsFrame = 4
+	return err == nil && len(reply) > 3 && reply[3] == settingsFrame
+}
+
 // dialCause explains why no connection came about.
 func dialCause(err error) (cause, try string) {
 	var dns *net.DNSError
@@ -247,7 +267,7 @@ func tlsCause(err error) (cause, try string, auth bool) {
 	)
 	switch {
 	case errors.As(err, &record):
-		return "the URL says https, but the server speaks plain text", "--endpoints http://...", false
+		return causePlain, tryPlain, false
 	case errors.As(err, &authority):
 		return "the server's certificate is signed by an unknown authority", "--cacert FILE with that authority", false
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -261,6 +281,8 @@ func tlsCause(err error) (cause, try string, auth bool) {
 	switch {
 	case strings.Contains(text, "certificate required"), strings.Contains(text, "handshake failure"):
 		return "the server demands a client certificate", tryCert, true
+	case strings.Contains(text, "no application protocol"):
+		return "speaks TLS, but is not etcd's client port", tryHost, false
 	case strings.Contains(text, "bad certificate"), strings.Contains(text, "unknown certificate authority"),
 		strings.Contains(text, "expired certificate"):
 		return "the server refuses the client certificate: " + text, tryCert, true

@@ -8,6 +8,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,12 +27,10 @@ const (
 	exitDoctor      = 8 // errors remain
 	exitInterrupted = 130
 
-	// Of the verbs that run a command under a lock or a leadership; every other code is the command's own.
-	exitLeaseLost   = 121 // the command was killed
-	exitNotAcquired = 124 // not in time
-	exitOwnFailure  = 125
-	exitCannotExec  = 126
-	exitNoCommand   = 127
+	// The command after -- cannot be run, as shells report it. lock and elect pass on every other code of their command
+	// and add 121 (the lease was lost), 124 (not acquired in time) and 125 (leasectl failed).
+	exitCannotExec = 126
+	exitNoCommand  = 127
 )
 
 // failure is an error with an exit code and what to try next. Verbs use it where the code cannot be read off the
@@ -75,8 +74,18 @@ func grpcCode(code codes.Code) func(error) bool {
 		if errors.As(err, &e) {
 			return e.Code() == code
 		}
-		return status.Code(err) == code
+		st := grpcStatus(err)
+		return st != nil && st.Code() == code
 	}
+}
+
+// grpcStatus returns the status that err wraps, or nil. status.FromError would put the wrapping into its message.
+func grpcStatus(err error) *status.Status {
+	var s interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &s) {
+		return nil
+	}
+	return s.GRPCStatus()
 }
 
 // etcdIs matches an error of the etcd server, whether the client has translated it or not.
@@ -85,9 +94,14 @@ func etcdIs(target error) func(error) bool {
 		if errors.Is(err, target) {
 			return true
 		}
-		st, ok := status.FromError(err)
-		return ok && errors.Is(rpctypes.Error(status.Error(st.Code(), st.Message())), target)
+		st := grpcStatus(err)
+		return st != nil && errors.Is(rpctypes.Error(st.Err()), target)
 	}
+}
+
+func commandNotFound(err error) bool {
+	var look *execjob.LookError
+	return errors.As(err, &look) && look.Code == exitNoCommand
 }
 
 const (
@@ -97,7 +111,10 @@ const (
 )
 
 // libraryErrors are the situations of our own libraries: the first match wins, so the special stands before the general.
-var libraryErrors = []situation{}
+var libraryErrors = []situation{
+	{commandNotFound, exitNoCommand, "give a program that is on PATH after --"},
+	{typed[*execjob.LookError](), exitCannotExec, "chmod +x, or another program after --"},
+}
 
 // etcdErrors are the situations of etcd, gRPC and the network, looked at after ours.
 var etcdErrors = []situation{

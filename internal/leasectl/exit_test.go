@@ -1,0 +1,79 @@
+package leasectl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func TestExplain(t *testing.T) {
+	wrap := func(err error) error { return fmt.Errorf("claim job a: %w", err) }
+	_, lookErr := execjob.Look([]string{"no-such-command-here"})
+	tests := []struct {
+		err  error
+		code int
+		try  string
+	}{
+		{nil, 0, ""},
+		{errors.New("odd"), exitFailed, ""},
+		{usagef("x", "bad"), exitUsage, "x"},
+		{wrap(usagef("x", "bad")), exitUsage, "x"},
+		{&failure{code: exitConflict, err: rpctypes.ErrPermissionDenied}, exitConflict, tryGrant},
+		{&failure{try: "mine", err: rpctypes.ErrPermissionDenied}, exitAuth, "mine"},
+		{&failure{try: "outer", err: wrap(&failure{code: exitNotFound, try: "inner", err: errors.New("gone")})}, exitNotFound, "outer"},
+		{wrap(rpctypes.ErrAuthFailed), exitAuth, "check --user"},
+		{wrap(rpctypes.ErrGRPCUserEmpty), exitAuth, tryAuth},
+		{wrap(rpctypes.ErrGRPCPermissionDenied), exitAuth, tryGrant},
+		{wrap(rpctypes.ErrNoSpace), exitFailed, "etcdctl compact"},
+		{wrap(rpctypes.ErrTimeout), exitUnreachable, tryWait},
+		{wrap(rpctypes.ErrNoLeader), exitUnreachable, tryWait},
+		{wrap(status.Error(codes.Unavailable, "closing")), exitUnreachable, tryWait},
+		{wrap(status.Error(codes.DeadlineExceeded, "late")), exitUnreachable, tryWait},
+		{wrap(status.Error(codes.Unauthenticated, "who")), exitAuth, tryAuth},
+		{wrap(context.DeadlineExceeded), exitUnreachable, tryWait},
+		{wrap(syscall.ECONNREFUSED), exitUnreachable, tryWait},
+		{lookErr, exitNoCommand, "PATH"},
+		{&execjob.LookError{Name: "x", Code: 126, Err: syscall.EACCES}, exitCannotExec, "chmod"},
+	}
+	for _, tt := range tests {
+		code, try := explain(tt.err)
+		if code != tt.code || !strings.Contains(try, tt.try) || tt.try == "" && try != "" {
+			t.Errorf("%v: %d, %q; want %d, %q", tt.err, code, try, tt.code, tt.try)
+		}
+	}
+}
+
+func TestInterruptCode(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	if code, ok := interruptCode(ctx, context.Canceled); ok {
+		t.Errorf("no signal, but exit code %d", code)
+	}
+	cancel(&interruptError{sig: syscall.SIGINT})
+	for _, err := range []error{context.Canceled, context.Cause(ctx), fmt.Errorf("get: %w", context.Canceled), status.Error(codes.Canceled, "x")} {
+		if code, ok := interruptCode(ctx, err); code != exitInterrupted || !ok {
+			t.Errorf("%v: exit code %d, %v; want %d", err, code, ok, exitInterrupted)
+		}
+	}
+	if code, ok := interruptCode(ctx, usagef("", "bad")); ok {
+		t.Errorf("an error of its own became exit code %d", code)
+	}
+}
+
+func TestErrorIsOneLine(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{err: &out, getenv: func(string) string { return "" }}
+	a.printError(fmt.Errorf("enqueue: %w\nmore", status.Error(codes.DeadlineExceeded, "context deadline exceeded")))
+	want := "leasectl: enqueue: no answer in time; more; try: " + tryWait + "\n"
+	if got := out.String(); got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,134 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"leasectl": mainWithProbe})
+}
+
+// leakChecked fails a run that passed but left goroutines behind.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	leak := goleak.Find()
+	for end := time.Now().Add(10 * time.Second); leak != nil && time.Now().Before(end); {
+		leak = goleak.Find() // an etcd server's last goroutines end a while after Close
+	}
+	if leak != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, leak)
+		code = 1
+	}
+	return code
+}
+
+// mainWithProbe is Main with one verb more, which does nothing but connect.
+func mainWithProbe() {
+	ctx, signals := watchSignals(context.Background())
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, aborted: signals.aborted}
+	probe := &cobra.Command{
+		Use:    "probe",
+		Hidden: true,
+		Args:   takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.out, "connected root="+c.root)
+			return c.Close()
+		},
+	}
+	code := a.run(ctx, newRoot(a, append(verbs(a), probe)), os.Args[1:])
+	signals.stop()
+	os.Exit(code)
+}
+
+// TestScripts runs every script in testdata/script, each under a root of its own in one shared etcd.
+func TestScripts(t *testing.T) {
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("LEASECTL_ENDPOINTS", etcd.Endpoints()[0])
+			env.Setenv("HOSTPORT", strings.TrimPrefix(etcd.Endpoints()[0], "http://"))
+			env.Setenv("LEASECTL_ROOT", "/"+filepath.Base(env.WorkDir)+"/")
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  cmdExits,
+			"within": cmdWithin,
+		},
+	})
+}
+
+// cmdExits is "exits CODE PROGRAM ARGS...": it runs the program and wants that exit code. Its output can be looked at
+// with stdout and stderr.
+func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// cmdWithin is "within DURATION exits CODE PROGRAM ARGS...": exits with a limit.
+func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 || args[1] != "exits" {
+		ts.Fatalf("usage: within DURATION exits CODE PROGRAM ARGS...")
+	}
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	start := time.Now()
+	cmdExits(ts, false, args[2:])
+	if took := time.Since(start); took > limit {
+		ts.Fatalf("took %v, limit %v", took, limit)
+	}
+}
+
+// startEtcd runs a cluster for the length of a test.
+func startEtcd(t *testing.T, cfg embedetcd.Config) *embedetcd.Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := embedetcd.Start(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
