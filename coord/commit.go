@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -33,8 +34,13 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 	if err := CheckOps(s.store.keys, ops); err != nil {
 		return CommitResult{}, fmt.Errorf("commit: %w", err)
 	}
+	// The fences are in the same Txn as the writes: a check before it would be
+	// stale by the time they happen.
 	txn := Txn{Then: ops, Origin: "caller"}
 	for _, f := range fences {
+		if f.Key == "" || f.Token <= 0 {
+			return CommitResult{}, fmt.Errorf("commit: %w", &InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
+		}
 		txn.If = append(txn.If, f.Cmps()...)
 		txn.Else = append(txn.Else, clientv3.OpGet(f.Key))
 	}
@@ -74,18 +80,27 @@ func CheckOps(keys Keyspace, ops []clientv3.Op) error {
 	for _, op := range ops {
 		if op.IsTxn() {
 			_, then, els := op.Txn()
-			if err := CheckOps(keys, append(then[:len(then):len(then)], els...)); err != nil {
+			if err := errors.Join(CheckOps(keys, then), CheckOps(keys, els)); err != nil {
 				return err
 			}
 			continue
 		}
-		if op.IsGet() {
-			continue
+		key := string(op.KeyBytes())
+		if key == "" {
+			return &InputError{Field: "ops", Value: key, Reason: "etcd keys are not empty"}
 		}
-		key, end := string(op.KeyBytes()), string(op.RangeBytes())
-		if strings.HasPrefix(key, keys.root) || end != "" && key < keys.root && (end == "\x00" || end > keys.root) {
+		if !op.IsGet() && reaches(key, string(op.RangeBytes()), keys.root) {
 			return &InputError{Field: "ops", Value: key, Reason: "writes under " + keys.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
 		}
 	}
 	return nil
+}
+
+// reaches tells whether a key, or the range from it to end, has something under
+// root. End "\x00" means that there is no end.
+func reaches(key, end, root string) bool {
+	if end == "" || strings.HasPrefix(key, root) {
+		return strings.HasPrefix(key, root)
+	}
+	return key < root && (end == "\x00" || end > root)
 }

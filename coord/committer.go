@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 const (
-	// laneTTL is how long a lane outlives its process.
-	laneTTL = 10 * time.Minute
 	// maxLanes bounds the lanes of a committer.
 	maxLanes = 4
 	// slowFlight is when a flight no longer holds up the others: its answer may
@@ -23,6 +19,9 @@ const (
 	// soloFor is how long an origin travels alone after etcd refused one of its
 	// units outright.
 	soloFor = 5 * time.Second
+	// maxWithdrawn is how many withdrawn units may stay in the queue at least:
+	// while nothing flies, nobody else takes them out.
+	maxWithdrawn = 64
 )
 
 // Committer sends Txns in lanes, many in one request: what waits while a batch
@@ -40,22 +39,25 @@ type Committer struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu     sync.Mutex
-	queue  []*unit
-	lanes  []*laneSlot
-	owner  string // lanes/<owner>/, new with each lane lease
-	lease  clientv3.LeaseID
-	opened int // numbers the lanes, so that a name is never used twice
-	closed bool
-	idle   chan struct{} // closed when closed and nothing is queued or in flight
-	solo   map[string]time.Time
+	mu        sync.Mutex
+	queue     []*unit
+	withdrawn int // at most so many of the queue
+	batch     batch
+	lanes     []*laneSlot
+	leases    laneLeases
+	closed    bool
+	idle      chan struct{} // closed when closed and nothing is queued or in flight
+	solo      map[string]time.Time
 
-	flights atomic.Int64
+	requests atomic.Int64
 }
 
+// laneSlot is the place of one lane at a time.
 type laneSlot struct {
 	lane       *lane
 	busy, slow bool
+	flight     int64 // counts the flights, so that a timer knows its own
+	lost       int   // lanes lost in a row
 }
 
 // NewCommitter returns a committer whose lanes are named after identity, which
@@ -68,84 +70,39 @@ func (s *Store) NewCommitter(identity string) *Committer {
 	}
 }
 
-// Flights returns how many requests have been sent, for measurements.
-func (c *Committer) Flights() int64 { return c.flights.Load() }
+// Flights returns how many Txns have been sent to etcd, repeats included, for
+// measurements.
+func (c *Committer) Flights() int64 { return c.requests.Load() }
 
-// Pending is a Txn on its way. Safe for concurrent use.
-type Pending struct{ u *unit }
-
-// Done is closed when the outcome is known.
-func (p *Pending) Done() <-chan struct{} { return p.u.settled }
-
-// Result returns the outcome; valid once Done is closed. The error is nil when
-// the Txn was answered, whether If held or not; it wraps [ErrUnknown] when it may
-// or may not have been applied; any other error means that nothing was applied.
-func (p *Pending) Result() (Result, error) { return p.u.result, p.u.err }
-
-// Wait blocks until the outcome is known or ctx ends. When ctx ends first, a
-// Txn that was not sent yet is withdrawn and the error is ctx's cause; of one
-// that was sent the outcome is [ErrUnknown] for now, and the committer goes on
-// finding it out: see Done.
-func (p *Pending) Wait(ctx context.Context) (Result, error) {
-	select {
-	case <-p.u.settled:
-		return p.Result()
-	default:
-	}
-	select {
-	case <-p.u.settled:
-		return p.Result()
-	case <-ctx.Done():
-	}
-	cause := causeOf(ctx)
-	if trouble := p.u.trouble.Load(); trouble != nil {
-		cause = fmt.Errorf("%w (last answer: %w)", cause, *trouble)
-	}
-	if p.u.withdraw() {
-		p.u.settle(Result{}, fmt.Errorf("%w: %w", errNotSent, cause))
-		return p.Result()
-	}
-	return Result{}, unknown(cause)
-}
-
-// Do commits one Txn and waits for its outcome: Go and [Pending.Wait].
+// Do commits one Txn and waits for its outcome: Go and [Pending.Wait]. When ctx
+// has ended already, nothing is sent.
 func (c *Committer) Do(ctx context.Context, t Txn) (Result, error) {
+	if ctx.Err() != nil {
+		return Result{}, fmt.Errorf("%w: %w", errNotSent, causeOf(ctx))
+	}
 	return c.Go(t).Wait(ctx)
 }
 
-// Go hands over one Txn and does not block. Then must not put the same key
-// twice, and Else may only get.
+// Go hands over one Txn and does not block. The Txn's slices must not change
+// afterwards. Then must not put the same key twice, and Else may only get. Txns
+// that meet in a key are sent in the order in which they were handed over,
+// unless a lane is slow.
 func (c *Committer) Go(t Txn) *Pending {
 	u := newUnit(t)
-	p := &Pending{u: u}
+	u.owner = c
 	if err := u.validate(); err != nil {
 		u.settle(Result{}, err)
-		return p
+		return (*Pending)(u)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		u.settle(Result{}, fmt.Errorf("commit: %w", ErrClosed))
-		return p
+		return (*Pending)(u)
 	}
 	c.queue = append(c.queue, u)
 	c.kick()
-	return p
-}
-
-func (u *unit) validate() error {
-	if u.size > maxBatchBytes {
-		return &InputError{Field: "transaction", Value: fmt.Sprint(u.size), Reason: fmt.Sprintf("it has more than %d bytes, which etcd may refuse; keep large data outside etcd", maxBatchBytes)}
-	}
-	if 2+u.depth > maxTxnOps {
-		return &InputError{Field: "transaction", Value: fmt.Sprint(u.depth), Reason: fmt.Sprintf("it has too many operations for one etcd Txn (%d)", maxTxnOps)}
-	}
-	for _, op := range u.txn.Else {
-		if !op.IsGet() {
-			return &InputError{Field: "transaction", Value: string(op.KeyBytes()), Reason: "Else may only get"}
-		}
-	}
-	return nil
+	return (*Pending)(u)
 }
 
 // kick starts a flight where a lane is free. Called with mu held.
@@ -153,13 +110,17 @@ func (c *Committer) kick() {
 	for len(c.queue) > 0 && c.ctx.Err() == nil {
 		slot := c.free()
 		if slot == nil {
-			return
+			break
 		}
-		now := time.Now()
-		units, left := compose(c.queue, func(origin string) bool { return now.Before(c.solo[origin]) })
-		c.queue = left
+		var units []*unit
+		units, c.queue = c.batch.compose(c.queue, c.travelsAlone)
+		if len(units) == 0 {
+			continue // all withdrawn
+		}
 		slot.busy, slot.slow = true, false
-		c.wg.Go(func() { c.fly(slot, units) })
+		slot.flight++
+		flight := slot.flight
+		c.wg.Go(func() { c.fly(slot, flight, units) })
 	}
 	if c.closed && len(c.queue) == 0 && !c.flying() {
 		select {
@@ -171,12 +132,7 @@ func (c *Committer) kick() {
 }
 
 func (c *Committer) flying() bool {
-	for _, s := range c.lanes {
-		if s.busy {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.lanes, func(s *laneSlot) bool { return s.busy })
 }
 
 // free returns an idle lane, unless a healthy flight is under way.
@@ -186,7 +142,7 @@ func (c *Committer) free() *laneSlot {
 		if s.busy && !s.slow {
 			return nil
 		}
-		if !s.busy {
+		if !s.busy && idle == nil {
 			idle = s
 		}
 	}
@@ -197,20 +153,28 @@ func (c *Committer) free() *laneSlot {
 	return idle
 }
 
+// travelsAlone tells whether an origin was refused lately. Called with mu held.
+func (c *Committer) travelsAlone(origin string) bool {
+	if len(c.solo) == 0 {
+		return false
+	}
+	until, ok := c.solo[origin]
+	if ok && time.Now().After(until) {
+		delete(c.solo, origin)
+		ok = false
+	}
+	return ok
+}
+
 // fly carries one batch and starts the next.
-func (c *Committer) fly(slot *laneSlot, units []*unit) {
-	slow := time.AfterFunc(slowFlight, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		slot.slow = true
-		c.kick()
-	})
+func (c *Committer) fly(slot *laneSlot, flight int64, units []*unit) {
+	slow := time.AfterFunc(slowFlight, func() { c.markSlow(slot, flight) })
 	defer slow.Stop()
 	left := c.carry(slot, units)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, u := range units {
-		if len(left) == 0 && u.err != nil && !errors.Is(u.err, ErrUnknown) {
+		if u.isSettled() && u.culprit {
 			c.solo[u.txn.Origin] = time.Now().Add(soloFor)
 		}
 	}
@@ -218,104 +182,80 @@ func (c *Committer) fly(slot *laneSlot, units []*unit) {
 		slot.lane = nil
 	}
 	slot.busy = false
-	c.queue = append(left, c.queue...)
+	if len(left) > 0 {
+		c.queue = append(left, c.queue...)
+	}
 	c.kick()
+}
+
+func (c *Committer) markSlow(slot *laneSlot, flight int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slot.busy && slot.flight == flight {
+		slot.slow = true
+		c.kick()
+	}
 }
 
 // carry sends units in the slot's lane and returns those that were not applied
 // because the lane was gone.
 func (c *Committer) carry(slot *laneSlot, units []*unit) (left []*unit) {
 	if slot.lane == nil {
-		if err := c.openLane(slot); err != nil {
+		lane, err := c.openLane()
+		if err != nil {
 			failAll(sendable(units), err)
 			return nil
 		}
+		slot.lane = lane
 	}
-	c.flights.Add(1)
 	if err := slot.lane.fly(c.ctx, c.store, units); err == nil {
+		slot.lost = 0
 		return nil
 	}
 	c.dropLease(slot.lane.lease)
 	for _, u := range units {
-		select {
-		case <-u.settled:
-		default:
-			u.phase.CompareAndSwap(phaseSent, phaseWaiting)
+		if !u.isSettled() {
+			u.unsend()
 			left = append(left, u)
 		}
 	}
+	// Whatever takes the lanes away may take the next one too: no hot loop. An
+	// ended ctx shows in the next flight.
+	_ = pause(c.ctx, slot.lost)
+	slot.lost++
 	return left
 }
 
-// openLane gives the slot a lane that was never used before.
-func (c *Committer) openLane(slot *laneSlot) error {
-	c.mu.Lock()
-	lease, owner, n := c.lease, c.owner, c.opened
-	c.opened++
-	c.mu.Unlock()
-	if lease == 0 {
-		id, _, err := c.store.Grant(c.ctx, laneTTL)
-		if err != nil {
-			return fmt.Errorf("open lane: %w: %w", errNotSent, err)
+// openLane makes a lane that was never used before.
+func (c *Committer) openLane() (*lane, error) {
+	lease, owner, err := c.laneLease()
+	if err != nil {
+		if c.ctx.Err() != nil {
+			err = ErrClosed
 		}
-		lease, owner = id, c.identity+"."+hex16(uint64(id))
-		c.mu.Lock()
-		if c.lease == 0 {
-			c.lease, c.owner = lease, owner
-			c.wg.Go(func() { c.renewLanes(lease) })
-		}
-		c.mu.Unlock()
+		return nil, fmt.Errorf("open lane: %w: %w", errNotSent, err)
 	}
-	slot.lane = &lane{key: c.store.keys.Lane(owner, n), lease: lease}
-	return nil
+	return &lane{key: c.store.keys.Lane(owner, c.nextLane()), lease: lease, requests: &c.requests}, nil
 }
 
-func (c *Committer) dropLease(lease clientv3.LeaseID) {
+// forgetWithdrawn lets go of units that nobody waits for, now and then.
+func (c *Committer) forgetWithdrawn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lease == lease {
-		c.lease, c.owner = 0, ""
+	c.withdrawn++
+	if c.withdrawn < maxWithdrawn || c.withdrawn < len(c.queue)/2 {
+		return
 	}
-}
-
-// renewLanes keeps the lanes' lease until it is gone or the committer closed.
-func (c *Committer) renewLanes(lease clientv3.LeaseID) {
-	tick := time.NewTicker(laneTTL / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if !c.renewLanesOnce(lease) {
-			c.dropLease(lease)
-			return
-		}
-	}
-}
-
-// renewLanesOnce tries until an answer came; false means that the lease is gone.
-func (c *Committer) renewLanesOnce(lease clientv3.LeaseID) bool {
-	r := c.store.backend.renewer(lease)
-	defer r.close()
-	for try := 0; ; try++ {
-		ctx, cancel := context.WithTimeout(c.ctx, requestTimeout)
-		ttl, err := r.renew(ctx)
-		cancel()
-		if err == nil {
-			return ttl > 0
-		}
-		if pause(c.ctx, try) != nil {
-			return true
-		}
-		c.store.log.Debug("renew lanes", zap.Error(err))
-	}
+	c.withdrawn = 0
+	c.queue = slices.DeleteFunc(c.queue, func(u *unit) bool { return u.phase.Load() == phaseWithdrawn })
+	c.kick()
 }
 
 // Close refuses new Txns, waits until what was handed over is settled or ctx
-// ends, and revokes the lanes' lease. What is still open when ctx ends becomes
-// [ErrUnknown]. When it returns, no goroutine is left. Closing twice is fine.
+// ends, and revokes the lanes' leases. When ctx ends first, what was not sent yet
+// fails with [ErrClosed], and what is in flight becomes [ErrUnknown]. When it
+// returns, no goroutine is left. It takes little longer than ctx, and closing
+// twice is fine.
 func (c *Committer) Close(ctx context.Context) error {
 	err := c.drain(ctx)
 	c.mu.Lock()
@@ -323,21 +263,17 @@ func (c *Committer) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	c.wg.Wait()
 	c.mu.Lock()
-	left, lease := c.queue, c.lease
-	c.queue, c.lease = nil, 0
+	left := c.queue
+	c.queue = nil
+	c.kick() // nothing is left, which ends other drains
 	c.mu.Unlock()
 	for _, u := range left {
 		if u.withdraw() {
 			u.settle(Result{}, fmt.Errorf("commit: %w", ErrClosed))
 		}
 	}
-	if lease == 0 {
-		return err
-	}
 	// A revoked lane refuses a late original for ever, as a moved one does.
-	ctx, cancel := boundedCleanup(ctx)
-	defer cancel()
-	return errors.Join(err, c.store.Revoke(ctx, lease))
+	return errors.Join(err, c.revokeLanes(ctx))
 }
 
 // drain refuses new Txns and waits for those under way.
@@ -350,6 +286,11 @@ func (c *Committer) drain(ctx context.Context) error {
 	case <-c.idle:
 		return nil
 	case <-ctx.Done():
+	}
+	select {
+	case <-c.idle: // both at once: nothing is left
+		return nil
+	default:
 		return fmt.Errorf("drain lanes: %w", causeOf(ctx))
 	}
 }

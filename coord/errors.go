@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -84,13 +85,20 @@ func (e *FencedError) Error() string {
 // Is makes errors.Is(err, ErrFenced) true.
 func (e *FencedError) Is(target error) bool { return target == ErrFenced }
 
-// unknown wraps the reason why an outcome could not be found out.
-func unknown(cause error) error {
-	if cause == nil || errors.Is(cause, ErrUnknown) {
-		return ErrUnknown
+// unknown wraps the reasons why an outcome could not be found out.
+func unknown(causes ...error) error {
+	err := ErrUnknown
+	for _, c := range causes {
+		if c != nil {
+			err = fmt.Errorf("%w: %w", err, c)
+		}
 	}
-	return fmt.Errorf("%w: %w", ErrUnknown, cause)
+	return err
 }
+
+// errCutShort is why a committer that was closed does not know an outcome. It is
+// not ErrClosed, which promises that nothing was written.
+var errCutShort = errors.New("closed before the answer came")
 
 // definite are the answers that prove that a Txn was not applied. Everything
 // else is ambiguous: NOSPACE too, because etcd's quota applier applies first and
@@ -100,6 +108,7 @@ var definite = []error{
 	rpctypes.ErrTooManyOps,
 	rpctypes.ErrDuplicateKey,
 	rpctypes.ErrEmptyKey,
+	rpctypes.ErrKeyNotFound, // WithIgnoreLease or WithIgnoreValue on a missing key
 	rpctypes.ErrRequestTooLarge,
 	rpctypes.ErrPermissionDenied,
 	rpctypes.ErrCompacted,
@@ -130,6 +139,35 @@ func notApplied(err error) bool {
 // errNotSent marks requests that were given up before they were sent.
 var errNotSent = errors.New("not sent")
 
+// passing tells whether an ambiguous error is of the kind that goes away by
+// itself, so that repeating is worth it however long it takes: no connection, no
+// leader, no answer in time, no room.
+func passing(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return true
+	}
+	switch codeOf(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
+		return !tooLargeToReceive(err)
+	}
+	return false
+}
+
+// tooLargeToReceive recognises a message over gRPC's own limit: our request in a
+// server with a small --max-request-bytes, or, after the Txn was applied, its
+// answer in a client with a small limit. Nothing tells the two apart.
+func tooLargeToReceive(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "received message larger than max")
+}
+
+func codeOf(err error) codes.Code {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return status.Code(err)
+}
+
 func isLeaseExists(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist)
 }
@@ -137,11 +175,7 @@ func isLeaseExists(err error) bool {
 // isAuthError tells that no repeat will help: the client has refreshed its token
 // already where that was the cause.
 func isAuthError(err error) bool {
-	c := status.Code(err)
-	var e rpctypes.EtcdError
-	if errors.As(err, &e) {
-		c = e.Code()
-	}
+	c := codeOf(err)
 	return c == codes.PermissionDenied || c == codes.Unauthenticated
 }
 

@@ -28,19 +28,25 @@ type Fence struct {
 func (f Fence) IsZero() bool { return f == Fence{} }
 
 // Cmps returns the compares to put into the If of any Txn whose writes must
-// happen only while the claim is current.
+// happen only while the claim is current. Those of a fence without a token never
+// hold: it belongs to no claim.
 func (f Fence) Cmps() []clientv3.Cmp {
+	if f.Token <= 0 {
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(f.Key), "<", 0)}
+	}
 	return Guard(f.Key, int64(f.Token), f.Nonce)
 }
 
 // Guard returns the compares that hold while key has mod revision rev and a
 // value that begins with the head nonce. An empty nonce leaves the value out;
-// rev 0 means that the key does not exist.
+// rev 0 means that the key does not exist, and so has no value to compare.
 func Guard(key string, rev int64, nonce string) []clientv3.Cmp {
 	cmps := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}
-	if nonce == "" {
+	if nonce == "" || rev == 0 {
 		return cmps
 	}
+	// Between head and head+0xff lies exactly what begins with head: JSON holds
+	// no byte 0xff. Values are compared bytewise.
 	head := headOf(nonce)
 	return append(cmps,
 		clientv3.Compare(clientv3.Value(key), ">", head),

@@ -1,9 +1,12 @@
 package coord
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -25,17 +28,34 @@ type lane struct {
 	// gone is set when the lane was lost: its lease ended or somebody else wrote
 	// it. A lane that is gone is never used again.
 	gone bool
+	// requests counts what is sent, over all lanes of a committer.
+	requests *atomic.Int64
 }
 
 // errLaneGone sends a batch that was certainly not applied to another lane.
 var errLaneGone = errors.New("lane gone")
 
-// wrap makes the lane's Txn of a batch.
+// stubborn is how often a batch is repeated after an error that is not known to
+// pass before an empty batch finds out what became of it.
+const stubborn = 3
+
+// laneValue is the record of a lane and of its notes.
+func laneValue(nonce string) string { return headOf(nonce) + "}" }
+
+func isLaneValue(value []byte, nonce string) bool {
+	return bytes.Equal(value, []byte(laneValue(nonce)))
+}
+
+// wrap makes the lane's Txn of a batch. The compare closes the race with an
+// earlier try of the same batch that is still on its way.
 func (l *lane) wrap(units []*unit, nonce string) Txn {
+	value := laneValue(nonce)
 	then := make([]clientv3.Op, 0, 1+len(units))
-	then = append(then, clientv3.OpPut(l.key, laneValue(nonce), clientv3.WithLease(l.lease)))
+	then = append(then, clientv3.OpPut(l.key, value, clientv3.WithLease(l.lease)))
 	for i, u := range units {
-		then = append(then, u.op(l.note(i), nonce, l.lease))
+		then = append(then, u.op(func() clientv3.Op {
+			return clientv3.OpPut(l.note(i), value, clientv3.WithLease(l.lease))
+		}))
 	}
 	return Txn{
 		If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(l.key), "=", l.last)},
@@ -44,8 +64,16 @@ func (l *lane) wrap(units []*unit, nonce string) Txn {
 	}
 }
 
-// note is the key that unit i of a batch puts when it puts nothing else.
-func (l *lane) note(i int) string { return fmt.Sprintf("%s-%d", l.key, i) }
+// note is the key that unit i of a batch puts when it leaves no evidence.
+func (l *lane) note(i int) string { return l.key + "-" + strconv.Itoa(i) }
+
+// try sends a Txn once.
+func (l *lane) try(ctx context.Context, s *Store, txn Txn) (*clientv3.TxnResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	l.requests.Add(1)
+	return s.txn(ctx, txn)
+}
 
 // fly sends a batch until its outcome is known, and settles its units. After
 // errLaneGone the units that are not settled were certainly not applied and need
@@ -57,87 +85,111 @@ func (l *lane) fly(ctx context.Context, s *Store, units []*unit) error {
 	}
 	nonce := NewNonce()
 	txn := l.wrap(units, nonce)
-	// sent stays false until an answer was lost: only then may an earlier try
-	// have been applied.
-	sent := false
+	// doubt is the last answer that proved nothing: only when there was one may
+	// an earlier try have been applied.
+	var doubt error
 	for try := 0; ; try++ {
-		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		resp, err := s.txn(reqCtx, txn)
-		cancel()
+		if doubt == nil && ctx.Err() != nil {
+			failAll(units, fmt.Errorf("%w: %w", errNotSent, ErrClosed))
+			return nil
+		}
+		resp, err := l.try(ctx, s, txn)
 		switch {
 		case err == nil && resp.Succeeded:
 			l.last = resp.Header.Revision
 			settleAll(units, resp)
 			return nil
 		case err == nil:
-			return l.lost(ctx, s, units, resp.Responses[0].GetResponseRange(), nonce, sent)
-		case notApplied(err) && !sent:
+			return l.lost(ctx, s, units, resp.Responses[0].GetResponseRange(), nonce, doubt)
+		case notApplied(err) && doubt == nil:
 			return l.refused(ctx, s, units, err)
 		case ctx.Err() != nil:
 			l.gone = true
-			failAll(units, unknown(errors.Join(err, causeOf(ctx))))
+			failAll(units, unknown(errCutShort, err))
 			return nil
-		case notApplied(err):
+		case final(err, try):
 			return l.supersede(ctx, s, units, nonce, err)
 		}
-		sent = true
-		for _, u := range units {
-			u.trouble.Store(&err)
-		}
-		if try > 0 {
-			s.log.Debug("repeat batch", zap.String("lane", l.key), zap.Int("try", try), zap.Error(err))
-		}
-		if err := pause(ctx, try); err != nil {
-			l.gone = true
-			failAll(units, unknown(err))
-			return nil
-		}
+		doubt = err
+		tell(units, err)
+		s.log.Debug("answer lost, repeat batch", zap.String("lane", l.key), zap.Int("try", try), zap.Error(err))
+		// The loop's head or the next try's error tells when ctx ends meanwhile.
+		_ = pause(ctx, try)
 	}
 }
 
-// supersede decides a batch that etcd now refuses outright while an earlier try
-// of it may still arrive: an empty batch takes its place in the lane, after which
-// a late original is refused for ever.
+// final tells that repeating a batch is no use although an earlier try may have
+// been applied.
+func final(err error, try int) bool {
+	if errors.Is(err, errNotSent) {
+		return false
+	}
+	return notApplied(err) || tooLargeToReceive(err) || try >= stubborn && !passing(err)
+}
+
+// supersede decides a batch that etcd refuses while an earlier try of it may
+// still arrive: an empty batch takes its place in the lane, after which a late
+// original is refused for ever.
 func (l *lane) supersede(ctx context.Context, s *Store, units []*unit, nonce string, cause error) error {
-	own := NewNonce()
-	txn := l.wrap(nil, own)
+	got, err := l.advance(ctx, s)
+	switch {
+	case err != nil:
+		l.gone = true
+		failAll(units, unknown(cause, err))
+		return nil
+	case got == nil:
+		return l.refused(ctx, s, units, cause)
+	}
+	return l.lost(ctx, s, units, got, nonce, cause)
+}
+
+// advance puts an empty batch into the lane. It returns nil when that was
+// applied, else what the lane holds instead; an error when the lane cannot be
+// written any more.
+func (l *lane) advance(ctx context.Context, s *Store) (*pb.RangeResponse, error) {
+	nonce := NewNonce()
+	txn := l.wrap(nil, nonce)
 	for try := 0; ; try++ {
-		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		resp, err := s.txn(reqCtx, txn)
-		cancel()
+		resp, err := l.try(ctx, s, txn)
 		switch {
 		case err == nil && resp.Succeeded:
 			l.last = resp.Header.Revision
-			return l.refused(ctx, s, units, cause)
+			return nil, nil
 		case err == nil:
 			got := resp.Responses[0].GetResponseRange()
-			if len(got.Kvs) == 1 && isLaneValue(got.Kvs[0].Value, own) {
-				l.last = got.Kvs[0].ModRevision
-				return l.refused(ctx, s, units, cause)
+			if rev := holds(got, nonce); rev > 0 {
+				l.last = rev
+				return nil, nil
 			}
-			return l.lost(ctx, s, units, got, nonce, true)
-		case notApplied(err) || ctx.Err() != nil:
-			l.gone = true
-			failAll(units, unknown(err))
-			return nil
+			return got, nil
+		case notApplied(err) && !errors.Is(err, errNotSent) || ctx.Err() != nil:
+			return nil, err
 		}
-		if err := pause(ctx, try); err != nil {
-			l.gone = true
-			failAll(units, unknown(err))
-			return nil
+		if perr := pause(ctx, try); perr != nil {
+			return nil, errors.Join(perr, err)
 		}
 	}
 }
 
+// holds returns the revision at which the lane was written by the batch of this
+// nonce, or 0.
+func holds(got *pb.RangeResponse, nonce string) int64 {
+	if len(got.Kvs) != 1 || !isLaneValue(got.Kvs[0].Value, nonce) {
+		return 0
+	}
+	return got.Kvs[0].ModRevision
+}
+
 // lost judges a batch whose lane compare did not hold.
-func (l *lane) lost(ctx context.Context, s *Store, units []*unit, got *pb.RangeResponse, nonce string, sent bool) error {
-	if len(got.Kvs) == 1 && isLaneValue(got.Kvs[0].Value, nonce) {
-		l.last = got.Kvs[0].ModRevision
-		return l.resolve(ctx, s, units, l.last)
+func (l *lane) lost(ctx context.Context, s *Store, units []*unit, got *pb.RangeResponse, nonce string, doubt error) error {
+	if rev := holds(got, nonce); rev > 0 {
+		l.last = rev
+		l.resolve(ctx, s, units, rev)
+		return nil
 	}
 	l.gone = true
-	if sent {
-		failAll(units, unknown(errLaneGone))
+	if doubt != nil {
+		failAll(units, unknown(errLaneGone, doubt))
 		return nil
 	}
 	return errLaneGone
@@ -147,10 +199,10 @@ func (l *lane) lost(ctx context.Context, s *Store, units []*unit, got *pb.RangeR
 // halves until the culprit is alone.
 func (l *lane) refused(ctx context.Context, s *Store, units []*unit, err error) error {
 	if isLeaseNotFound(err) && !l.alive(ctx, s) {
-		l.gone = true
 		return errLaneGone
 	}
 	if len(units) == 1 {
+		units[0].culprit = !errors.Is(err, errNotSent)
 		units[0].settle(Result{}, err)
 		return nil
 	}
@@ -164,79 +216,17 @@ func (l *lane) refused(ctx context.Context, s *Store, units []*unit, err error) 
 	return l.fly(ctx, s, units[half:])
 }
 
-// alive asks whether the lane's own lease still exists, to tell whose lease a
-// "lease not found" meant. A doubt counts as alive: the split finds out.
+// alive finds out whose lease a "lease not found" meant: an empty batch needs
+// the lane's own lease and nothing else.
 func (l *lane) alive(ctx context.Context, s *Store) bool {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	r := s.backend.renewer(l.lease)
-	defer r.close()
-	ttl, err := r.renew(ctx)
-	return err != nil || ttl > 0
-}
-
-// resolve finds out what each unit of a batch did that was applied at revision
-// rev by a try whose answer was lost, by reading at that revision.
-func (l *lane) resolve(ctx context.Context, s *Store, units []*unit, rev int64) error {
-	for i, u := range units {
-		evidence := u.evidence
-		if evidence == "" {
-			evidence = l.note(i)
-		}
-		r, err := u.resolve(ctx, s, evidence, rev)
-		if err != nil {
-			u.settle(Result{}, unknown(err))
-			continue
-		}
-		u.settle(r, nil)
-	}
-	return nil
-}
-
-// resolve replays one unit's reads at rev: it succeeded exactly if the key that
-// it always puts has that mod revision there.
-func (u *unit) resolve(ctx context.Context, s *Store, evidence string, rev int64) (Result, error) {
-	kvs, err := getAt(ctx, s, evidence, rev)
-	if err != nil {
-		return Result{}, err
-	}
-	r := Result{Revision: rev, Succeeded: len(kvs.Kvs) == 1 && kvs.Kvs[0].ModRevision == rev}
-	ops := u.txn.Else
-	if r.Succeeded {
-		ops = u.txn.Then
-	}
-	r.gets = make([]*pb.RangeResponse, len(ops))
-	for i, op := range ops {
-		if !op.IsGet() {
-			continue
-		}
-		if r.gets[i], err = getAt(ctx, s, string(op.KeyBytes()), rev); err != nil {
-			return Result{}, err
-		}
-	}
-	return r, nil
-}
-
-// getAt reads a key at a revision, again and again until etcd answers: the
-// outcome hangs on it. Compaction is final.
-func getAt(ctx context.Context, s *Store, key string, rev int64) (*pb.RangeResponse, error) {
-	for try := 0; ; try++ {
-		resp, err := s.Get(ctx, key, clientv3.WithRev(rev))
-		switch {
-		case err == nil:
-			return (*pb.RangeResponse)(resp), nil
-		case isCompacted(err) || ctx.Err() != nil || isAuthError(err):
-			return nil, err
-		}
-		if err := pause(ctx, try); err != nil {
-			return nil, err
-		}
-	}
+	got, err := l.advance(ctx, s)
+	l.gone = got != nil || err != nil
+	return !l.gone
 }
 
 func settleAll(units []*unit, resp *clientv3.TxnResponse) {
 	for i, u := range units {
-		u.settle(u.judge(resp.Responses[i+1].GetResponseTxn(), resp.Header.Revision), nil)
+		u.settle(judge(resp.Responses[i+1].GetResponseTxn(), resp.Header.Revision), nil)
 	}
 }
 
@@ -249,6 +239,13 @@ func sendable(units []*unit) []*unit {
 		}
 	}
 	return out
+}
+
+// tell lets the callers who give up meanwhile know what the trouble is.
+func tell(units []*unit, trouble error) {
+	for _, u := range units {
+		u.trouble.Store(&trouble)
+	}
 }
 
 func failAll(units []*unit, err error) {

@@ -2,6 +2,9 @@ package coord
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
 	"sync/atomic"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,10 +24,10 @@ type Result struct {
 	gets []*pb.RangeResponse
 }
 
-// Get returns the key that the i-th op of the branch that happened has read, or
-// nil when there was none or the op is not a get.
+// Get returns the first key that the i-th op of the branch that happened has
+// read, or nil when there was none or the op is not a get.
 func (r Result) Get(i int) *mvccpb.KeyValue {
-	if i >= len(r.gets) || r.gets[i] == nil || len(r.gets[i].Kvs) == 0 {
+	if i < 0 || i >= len(r.gets) || r.gets[i] == nil || len(r.gets[i].Kvs) == 0 {
 		return nil
 	}
 	return r.gets[i].Kvs[0]
@@ -34,20 +37,38 @@ func (r Result) Get(i int) *mvccpb.KeyValue {
 type unit struct {
 	txn Txn
 	// evidence is the key whose put proves, at the lane's revision, that Then
-	// happened. Empty when Then puts nothing: then the lane adds a note of its
-	// own beside itself.
+	// happened. Empty when no put of Then surely leaves its key behind: then the
+	// lane adds a note of its own beside itself.
 	evidence string
-	// writes and reads are the keys that must not meet other units' in a batch.
-	writes, reads []string
-	alone         bool
-	size, depth   int
+	// touches are the keys that must not meet other units' in a batch.
+	touches []touch
+	// ranged units touch more than single keys: nothing overtakes them.
+	ranged bool
+	// alone units share no batch.
+	alone       bool
+	gets        bool // Then reads something
+	size, depth int
 
+	owner   *Committer // told of a withdrawal; nil in tests
 	phase   atomic.Int32
 	trouble atomic.Pointer[error] // the last ambiguous answer
 	settled chan struct{}
-	result  Result
-	err     error
+	// The rest is written before settled is closed, and read after it.
+	result Result
+	err    error
+	// culprit tells that etcd itself refused this unit, alone in its Txn.
+	culprit bool
 }
+
+// touch is one key that a unit compares, reads or writes. Keys are known by
+// their hash: two keys of one hash make two units wait for each other in vain,
+// which is harmless.
+type touch struct {
+	key   uint64
+	write bool
+}
+
+var touchSeed = maphash.MakeSeed()
 
 // The phases of a unit: whoever moves it out of waiting decides whether it is
 // ever sent.
@@ -62,15 +83,22 @@ func (u *unit) send() bool {
 	return u.phase.CompareAndSwap(phaseWaiting, phaseSent) || u.phase.Load() == phaseSent
 }
 
+// unsend makes a unit that was certainly not applied wait again.
+func (u *unit) unsend() { u.phase.CompareAndSwap(phaseSent, phaseWaiting) }
+
 // withdraw takes the unit back before it was sent.
 func (u *unit) withdraw() bool { return u.phase.CompareAndSwap(phaseWaiting, phaseWithdrawn) }
 
 // newUnit measures a Txn.
 func newUnit(t Txn) *unit {
 	u := &unit{txn: t, settled: make(chan struct{})}
+	u.touches = make([]touch, 0, 8)
 	u.addTxn(t, true)
-	// One more for the note that a put-less unit gets.
-	u.depth = depthOf(t) + 1
+	u.evidence = evidenceOf(t.Then)
+	u.depth = depthOf(t)
+	if u.evidence == "" {
+		u.depth++ // the note
+	}
 	return u
 }
 
@@ -78,34 +106,79 @@ func (u *unit) addTxn(t Txn, top bool) {
 	for i := range t.If {
 		cmp := t.If[i].GetCompare()
 		u.size += len(cmp.Key) + len(cmp.GetValue()) + 16
-		u.alone = u.alone || len(cmp.RangeEnd) > 0
-		u.reads = append(u.reads, string(cmp.Key))
+		u.ranged = u.ranged || len(cmp.RangeEnd) > 0
+		u.touch(cmp.Key, false)
 	}
 	for _, op := range t.Then {
-		u.addOp(op, top)
+		u.gets = u.gets || top && op.IsGet()
+		u.addOp(op)
 	}
 	for _, op := range t.Else {
-		u.addOp(op, false)
+		u.addOp(op)
 	}
+	u.alone = u.alone || u.ranged
 }
 
-func (u *unit) addOp(op clientv3.Op, proves bool) {
+func (u *unit) addOp(op clientv3.Op) {
 	if op.IsTxn() {
 		cmps, then, els := op.Txn()
+		u.size += 16
 		u.addTxn(Txn{If: cmps, Then: then, Else: els}, false)
 		return
 	}
-	key := string(op.KeyBytes())
-	u.size += len(key) + len(op.ValueBytes()) + 16
-	u.alone = u.alone || len(op.RangeBytes()) > 0
-	if op.IsGet() {
-		u.reads = append(u.reads, key)
-		return
+	u.size += len(op.KeyBytes()) + len(op.ValueBytes()) + 16
+	u.ranged = u.ranged || len(op.RangeBytes()) > 0
+	u.touch(op.KeyBytes(), !op.IsGet())
+}
+
+func (u *unit) touch(key []byte, write bool) {
+	t := touch{key: maphash.Bytes(touchSeed, key), write: write}
+	for i := range min(len(u.touches), 16) {
+		if u.touches[i].key == t.key {
+			u.touches[i].write = u.touches[i].write || write
+			return
+		}
 	}
-	u.writes = append(u.writes, key)
-	if proves && op.IsPut() && u.evidence == "" {
-		u.evidence = key
+	u.touches = append(u.touches, t)
+}
+
+// evidenceOf is the first key that Then always puts and never deletes again. A
+// later nested Txn can delete what an op before it put; etcd lets that pass, and
+// then the key would prove the opposite.
+func evidenceOf(then []clientv3.Op) string {
+	for _, op := range then {
+		if op.IsPut() && !deletes(then, op) {
+			return string(op.KeyBytes())
+		}
 	}
+	return ""
+}
+
+func deletes(ops []clientv3.Op, put clientv3.Op) bool {
+	for _, op := range ops {
+		if op.IsTxn() {
+			_, then, els := op.Txn()
+			if deletes(then, put) || deletes(els, put) {
+				return true
+			}
+		} else if op.IsDelete() && overlap(op, put) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap tells whether two ops that are no Txns have a key in common.
+func overlap(a, b clientv3.Op) bool {
+	return covers(a, b.KeyBytes()) || covers(b, a.KeyBytes())
+}
+
+func covers(op clientv3.Op, key []byte) bool {
+	from, end := op.KeyBytes(), op.RangeBytes()
+	if len(end) == 0 {
+		return bytes.Equal(from, key)
+	}
+	return bytes.Compare(from, key) <= 0 && (len(end) == 1 && end[0] == 0 || bytes.Compare(key, end) < 0)
 }
 
 // depthOf is what a Txn takes from etcd's operation budget, which is counted
@@ -113,7 +186,7 @@ func (u *unit) addOp(op clientv3.Op, proves bool) {
 func depthOf(t Txn) int {
 	own := max(len(t.If), len(t.Then), len(t.Else))
 	nested := 0
-	for _, ops := range [][]clientv3.Op{t.Then, t.Else} {
+	for _, ops := range [2][]clientv3.Op{t.Then, t.Else} {
 		for _, op := range ops {
 			if op.IsTxn() {
 				cmps, then, els := op.Txn()
@@ -124,12 +197,67 @@ func depthOf(t Txn) int {
 	return own + nested
 }
 
-// op is the unit as a nested Txn; note is the key of the lane's note for units
-// that put nothing, with the batch nonce in it and on the lane's lease.
-func (u *unit) op(note, nonce string, lease clientv3.LeaseID) clientv3.Op {
+// validate refuses what could never be sent or never be resolved.
+func (u *unit) validate() error {
+	refuse := func(value, reason string) error {
+		return &InputError{Field: "transaction", Value: value, Reason: reason}
+	}
+	if u.size > maxBatchBytes {
+		return refuse(fmt.Sprint(u.size), fmt.Sprintf("it has more than %d bytes, which etcd may refuse; keep large data outside etcd", maxBatchBytes))
+	}
+	if !roomFor(1, u.depth) {
+		return refuse(fmt.Sprint(u.depth), fmt.Sprintf("it has too many operations and compares for one etcd Txn (%d)", maxTxnOps))
+	}
+	for _, op := range u.txn.Else {
+		if !op.IsGet() {
+			return refuse(string(op.KeyBytes()), "Else may only get")
+		}
+	}
+	if u.gets {
+		for i := range u.txn.Then {
+			if _, err := replayRev(u.txn.Then, i, 2); err != nil {
+				return refuse(string(u.txn.Then[i].KeyBytes()), err.Error())
+			}
+		}
+	}
+	return nil
+}
+
+var errReadBetween = errors.New("Then reads a key between two writes of it")
+
+// replayRev is the revision at which the i-th op of a branch, a get, sees now
+// what it saw inside the Txn that was applied at rev: reads see the earlier
+// writes of their own Txn, not the later ones.
+func replayRev(ops []clientv3.Op, i int, rev int64) (int64, error) {
+	if !ops[i].IsGet() || !writes(ops[i+1:], ops[i]) {
+		return rev, nil
+	}
+	if writes(ops[:i], ops[i]) {
+		return 0, errReadBetween
+	}
+	return rev - 1, nil
+}
+
+func writes(ops []clientv3.Op, get clientv3.Op) bool {
+	for _, op := range ops {
+		if op.IsTxn() {
+			_, then, els := op.Txn()
+			if writes(then, get) || writes(els, get) {
+				return true
+			}
+		} else if !op.IsGet() && overlap(op, get) {
+			return true
+		}
+	}
+	return false
+}
+
+// op is the unit as a nested Txn; put is the lane's note for units that leave no
+// evidence of their own.
+func (u *unit) op(put func() clientv3.Op) clientv3.Op {
 	then := u.txn.Then
 	if u.evidence == "" {
-		then = append(then[:len(then):len(then)], clientv3.OpPut(note, laneValue(nonce), clientv3.WithLease(lease)))
+		then = append(then[:len(then):len(then)], put())
 	}
 	return clientv3.OpTxn(u.txn.If, then, u.txn.Else)
 }
@@ -139,8 +267,19 @@ func (u *unit) settle(r Result, err error) {
 	close(u.settled)
 }
 
-// judge reads a unit's part of an answer to its batch.
-func (u *unit) judge(resp *pb.TxnResponse, rev int64) Result {
+// isSettled makes the outcome safe to read.
+func (u *unit) isSettled() bool {
+	select {
+	case <-u.settled:
+		return true
+	default:
+		return false
+	}
+}
+
+// judge reads a unit's part of an answer to its batch. The note's response, if
+// any, is the last one and no get.
+func judge(resp *pb.TxnResponse, rev int64) Result {
 	r := Result{Succeeded: resp.Succeeded, Revision: rev}
 	for i, op := range resp.Responses {
 		if rr := op.GetResponseRange(); rr != nil {
@@ -151,97 +290,4 @@ func (u *unit) judge(resp *pb.TxnResponse, rev int64) Result {
 		}
 	}
 	return r
-}
-
-// batch decides which units may share a Txn: no unit's writes may meet another
-// unit's writes, compares or reads, since compares see only the state before the
-// Txn while reads see its earlier writes.
-type batch struct {
-	units         []*unit
-	size, depth   int
-	writes, reads map[string]struct{}
-}
-
-const (
-	maxBatchUnits = 60
-	maxBatchBytes = 1 << 20
-	// maxTxnOps is etcd's default --max-txn-ops.
-	maxTxnOps = 128
-)
-
-func newBatch() *batch {
-	return &batch{writes: map[string]struct{}{}, reads: map[string]struct{}{}}
-}
-
-// fits tells whether u may join. A unit that meets one that was passed over must
-// wait behind it, so the caller blocks a passed unit's keys with block.
-func (b *batch) fits(u *unit) bool {
-	n := len(b.units) + 1
-	if len(b.units) > 0 && (u.alone || b.units[0].alone || n > maxBatchUnits ||
-		b.size+u.size > maxBatchBytes || 1+n+max(b.depth, u.depth) > maxTxnOps) {
-		return false
-	}
-	return !b.meets(u)
-}
-
-func (b *batch) meets(u *unit) bool {
-	for _, k := range u.writes {
-		if _, ok := b.writes[k]; ok {
-			return true
-		}
-		if _, ok := b.reads[k]; ok {
-			return true
-		}
-	}
-	for _, k := range u.reads {
-		if _, ok := b.writes[k]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-func (b *batch) block(u *unit) {
-	for _, k := range u.writes {
-		b.writes[k] = struct{}{}
-	}
-	for _, k := range u.reads {
-		b.reads[k] = struct{}{}
-	}
-}
-
-func (b *batch) add(u *unit) {
-	b.block(u)
-	b.units = append(b.units, u)
-	b.size += u.size
-	b.depth = max(b.depth, u.depth)
-}
-
-// compose moves what may travel together from the queue into a batch, in order.
-func compose(queue []*unit, alone func(origin string) bool) (taken, left []*unit) {
-	b := newBatch()
-	for i, u := range queue {
-		if u.phase.Load() == phaseWithdrawn {
-			continue
-		}
-		u.alone = u.alone || alone(u.txn.Origin)
-		if b.fits(u) {
-			b.add(u)
-			continue
-		}
-		left = append(left, u)
-		b.block(u)
-		if len(b.units) >= maxBatchUnits || b.units != nil && b.units[0].alone {
-			left = append(left, queue[i+1:]...)
-			break
-		}
-	}
-	return b.units, left
-}
-
-// laneValue is the record of a lane and of its notes.
-func laneValue(nonce string) string { return headOf(nonce) + "}" }
-
-func isLaneValue(value []byte, nonce string) bool {
-	return bytes.Equal(value, []byte(laneValue(nonce)))
 }

@@ -1,0 +1,46 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+)
+
+// Pending is a Txn on its way. Safe for concurrent use.
+type Pending unit
+
+// Done is closed when the outcome is known.
+func (p *Pending) Done() <-chan struct{} { return p.settled }
+
+// Result returns the outcome; valid once Done is closed. The error is nil when
+// the Txn was answered, whether If held or not; it wraps [ErrUnknown] when it may
+// or may not have been applied; any other error means that nothing was applied.
+func (p *Pending) Result() (Result, error) { return p.result, p.err }
+
+// Wait blocks until the outcome is known or ctx ends. When ctx ends first, a
+// Txn that was not sent yet is withdrawn and the error is ctx's cause; of one
+// that was sent the outcome is [ErrUnknown] for now, and the committer goes on
+// finding it out: see Done.
+func (p *Pending) Wait(ctx context.Context) (Result, error) {
+	u := (*unit)(p)
+	if u.isSettled() {
+		return p.Result()
+	}
+	select {
+	case <-p.settled:
+		return p.Result()
+	case <-ctx.Done():
+	}
+	cause := causeOf(ctx)
+	if trouble := u.trouble.Load(); trouble != nil {
+		cause = fmt.Errorf("%w (last answer: %w)", cause, *trouble)
+	}
+	if u.withdraw() {
+		u.settle(Result{}, fmt.Errorf("%w: %w", errNotSent, cause))
+		u.owner.forgetWithdrawn()
+		return p.Result()
+	}
+	if u.isSettled() {
+		return p.Result()
+	}
+	return Result{}, unknown(cause)
+}
