@@ -34,6 +34,7 @@ type Cluster struct {
 	dir     string
 	tempDir bool
 	lock    *fileutil.LockedFile
+	choose  func(n int) ([]string, error)
 
 	// Invariant: members never changes after Start returned.
 	members []*Member
@@ -51,6 +52,12 @@ type Cluster struct {
 // names the cause: an address that is in use satisfies
 // errors.Is(err, syscall.EADDRINUSE).
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	return startOn(ctx, cfg, freeAddrs)
+}
+
+// startOn is Start with the choice of addresses open: a lost race for a port
+// cannot be staged otherwise.
+func startOn(ctx context.Context, cfg Config, choose func(n int) ([]string, error)) (*Cluster, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
@@ -65,9 +72,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	// etcd logs at fatal level where it cannot go on. The process is not ours
 	// to end, and with a nop logger nobody would learn why.
 	lg = lg.WithOptions(zap.WithFatalHook(zapcore.WriteThenPanic))
-	c := &Cluster{cfg: cfg, lg: lg, end: make(chan struct{})}
+	c := &Cluster{cfg: cfg, lg: lg, choose: choose, end: make(chan struct{})}
 	if err := c.openDir(); err != nil {
-		return nil, fmt.Errorf("start etcd: %w", err)
+		return nil, errors.Join(fmt.Errorf("start etcd: %w", err), c.Close())
 	}
 	if err := c.startMembers(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start etcd: %w", err), c.Close())
@@ -136,7 +143,7 @@ func (c *Cluster) startMembers(ctx context.Context) error {
 
 // plan chooses addresses and makes the members, none of them running.
 func (c *Cluster) plan() error {
-	addrs, err := freeAddrs(2 * c.cfg.Members)
+	addrs, err := c.choose(2 * c.cfg.Members)
 	if err != nil {
 		return err
 	}
