@@ -185,7 +185,7 @@ func TestConnectWithoutLeader(t *testing.T) {
 	members := etcd.Members()
 	members[1].Kill()
 	members[2].Kill()
-	wantFailure(t, settings{endpoints: members[0].Endpoint()}, nil, exitUnreachable, "its cluster has no leader")
+	wantFailure(t, settings{endpoints: members[0].Endpoint(), dialTimeout: 3 * time.Second}, nil, exitUnreachable, "its cluster has no leader")
 }
 
 func TestConnectInterrupted(t *testing.T) {
