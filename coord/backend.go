@@ -2,12 +2,17 @@ package coord
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Txn is a transaction as a plain value, built by a pure function and carried
@@ -73,18 +78,51 @@ func (b *etcdBackend) get(ctx context.Context, key string, opts ...clientv3.OpOp
 // since a unary answer is built whole in its memory. Pages with a limit are
 // worse than either: each makes the server count the rest.
 func (b *etcdBackend) list(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
-	stream, err := b.client.GetStream(ctx, prefix, clientv3.WithPrefix())
-	if err == nil {
-		var resp *clientv3.GetResponse
-		if resp, err = clientv3.GetStreamToGetResponse(stream); err == nil {
-			return resp, nil
-		}
+	resp, err := b.stream(ctx, prefix)
+	if isUnimplemented(err) {
+		return b.client.Get(ctx, prefix, clientv3.WithPrefix())
 	}
-	if !isUnimplemented(err) {
+	return resp, err
+}
+
+// stream collects a streamed list. How long a list takes depends on its size,
+// but an endpoint that is alive keeps sending.
+func (b *etcdBackend) stream(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(requestTimeout, func() { cancel(errStalled) })
+	defer stalled.Stop()
+	chunks, err := b.client.GetStream(ctx, prefix, clientv3.WithPrefix())
+	if err != nil {
 		return nil, err
 	}
-	return b.client.Get(ctx, prefix, clientv3.WithPrefix())
+	all := &clientv3.GetResponse{}
+	for chunk := range chunks { // to its end even after an error, which frees the sender
+		stalled.Reset(requestTimeout)
+		if err == nil {
+			err = chunk.Err()
+		}
+		if chunk.RangeResponse == nil {
+			continue
+		}
+		all.Kvs = append(all.Kvs, chunk.Kvs...)
+		if chunk.Header != nil { // only on the last one
+			all.Header, all.Count = chunk.Header, chunk.Count
+		}
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("%w: %w", causeOf(ctx), err)
+	case err != nil:
+		return nil, err
+	case all.Header == nil:
+		return nil, errStalled
+	}
+	return all, nil
 }
+
+// errStalled is the end of a list that stopped half way.
+var errStalled = errors.New("the endpoint stopped sending")
 
 func (b *etcdBackend) watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	return b.client.Watch(ctx, key, opts...)
@@ -109,8 +147,12 @@ func (b *etcdBackend) revoke(ctx context.Context, id clientv3.LeaseID) error {
 
 func (b *etcdBackend) usage(ctx context.Context) (size, quota int64, err error) {
 	var firstErr error
-	for _, ep := range b.client.Endpoints() {
-		st, err := b.client.Status(ctx, ep)
+	eps := b.client.Endpoints()
+	for _, ep := range eps {
+		// A silent endpoint must not use up the others' time.
+		epCtx, cancel := context.WithTimeout(ctx, requestTimeout/time.Duration(len(eps)))
+		st, err := b.client.Status(epCtx, ep)
+		cancel()
 		if err == nil {
 			return st.DbSize, st.DbSizeQuota, nil
 		}
@@ -190,7 +232,7 @@ func (r *streamRenewer) close() {
 }
 
 func isUnimplemented(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "Unimplemented")
+	return err != nil && (status.Code(err) == codes.Unimplemented || strings.Contains(err.Error(), "Unimplemented"))
 }
 
 // tooLargeToSend recognises the client's own refusal, which shares its code with

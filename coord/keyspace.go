@@ -173,9 +173,9 @@ func (k Keyspace) Parse(key string) (p ParsedKey, ok bool) {
 	switch {
 	case rest == "meta":
 		return p, true
-	case len(seg) == 2 && seg[0] == "sessions", len(seg) == 3 && seg[0] == "lanes":
+	case len(seg) == 2 && seg[0] == "sessions", len(seg) == 3 && seg[0] == "lanes" && isLaneNumber(seg[2]):
 		p.Session = seg[1]
-		return p, p.Session != ""
+		return p, isSessionID(p.Session)
 	case len(seg) >= 3 && seg[0] == "queues":
 		return parseQueueKey(seg[1:])
 	}
@@ -195,7 +195,7 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 		return p, true
 	case len(seg) == 3 && p.Kind == "workers":
 		p.Session = last
-		return p, last != ""
+		return p, isSessionID(last)
 	case len(seg) == 4 && p.Kind == "jobs":
 		p.ID, ok = unescape(last)
 		sum := sha256.Sum256([]byte(p.ID))
@@ -203,7 +203,7 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 	case len(seg) == 4 && p.Kind == "assigned":
 		p.Session = seg[2]
 		p.ID, ok = unescape(last)
-		return p, ok
+		return p, ok && isSessionID(p.Session)
 	case len(seg) == 3:
 		switch p.Kind {
 		case "payloads", "progress", "done", "dead", "refused":
@@ -212,6 +212,27 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 		}
 	}
 	return ParsedKey{}, false
+}
+
+// isSessionID tells whether s has the form <escaped identity>.<16 hex digits>.
+func isSessionID(s string) bool {
+	identity, incarnation, ok := strings.Cut(s, ".")
+	if !ok || len(incarnation) != 16 || strings.Trim(incarnation, "0123456789abcdef") != "" {
+		return false
+	}
+	// No dot is left in identity, so only its escapes can be wrong.
+	name, ok := unescape(strings.ReplaceAll(identity, "%2E", "."))
+	return ok && escapeIdentity(name) == identity
+}
+
+// isLaneNumber accepts <n>, a lane, and <n>-<i>, the note beside it.
+func isLaneNumber(s string) bool {
+	n, note, noted := strings.Cut(s, "-")
+	return isDecimal(n) && (!noted || isDecimal(note))
+}
+
+func isDecimal(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
 // escape keeps letters, digits, "-", "_" and "." and writes every other byte as

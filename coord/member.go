@@ -14,8 +14,8 @@ import (
 // next incarnation. Create it with [NewMember] and Run it; share it among
 // everything in the process that does work. Safe for concurrent use.
 type Member struct {
-	client *clientv3.Client
-	cfg    SessionConfig
+	cfg  SessionConfig
+	open func(ctx context.Context) (*Session, error)
 
 	mu      sync.Mutex
 	current *Session
@@ -26,59 +26,75 @@ type Member struct {
 // NewMember returns a member that opens sessions with cfg. It does not talk to
 // etcd before Run.
 func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
-	return &Member{client: client, cfg: cfg.withDefaults(), changed: make(chan struct{})}
+	cfg = cfg.withDefaults()
+	return &Member{
+		cfg:     cfg,
+		open:    func(ctx context.Context) (*Session, error) { return OpenSession(ctx, client, cfg) },
+		changed: make(chan struct{}),
+	}
 }
 
 // Run keeps a session alive until ctx ends, then closes it and returns nil. It
 // returns an error only for a configuration that can never work. A session that
 // was lost is closed behind its successor, once its claims are given up or its
-// TTL has passed. Run it once.
+// TTL has passed. When Run returns, every session is closed. Run it once.
 func (m *Member) Run(ctx context.Context) error {
 	var closing sync.WaitGroup
 	defer closing.Wait()
 	err := m.keep(ctx, &closing)
-	if err == nil {
-		err = fmt.Errorf("member %w", ErrClosed)
-		m.publish(nil, err)
-		return nil
+	ended := err
+	if ended == nil {
+		ended = fmt.Errorf("member %w", ErrClosed)
 	}
-	m.publish(nil, err)
+	m.publish(nil, ended)
 	return err
 }
 
+// keep opens one session after the other. Those that fail to open or do not live
+// for long are not replaced in a hot loop.
 func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
 	for try := 0; ctx.Err() == nil; try++ {
 		openCtx, cancel := context.WithTimeout(ctx, max(m.cfg.TTL, 5*time.Second))
-		s, err := OpenSession(openCtx, m.client, m.cfg)
+		s, err := m.open(openCtx)
 		cancel()
-		if err != nil {
-			if isInvalid(err) {
-				return err
+		switch {
+		case err == nil:
+			opened := time.Now()
+			m.hold(ctx, s, closing)
+			if time.Since(opened) > m.cfg.TTL {
+				try = 0
 			}
-			if ctx.Err() == nil {
-				m.cfg.Logger.Warn("open session", zap.Error(err))
-			}
-			_ = pause(ctx, try)
-			continue
+		case isInvalid(err):
+			return err
+		case ctx.Err() == nil:
+			m.cfg.Logger.Warn("open session", zap.Error(err))
 		}
-		m.publish(s, nil)
-		select {
-		case <-s.Done():
-			try = 0
-		case <-ctx.Done():
-		}
-		m.publish(nil, nil)
-		closing.Go(func() { m.retire(ctx, s) })
+		_ = pause(ctx, try) // a ctx that ended ends the loop
 	}
 	return nil
+}
+
+// hold publishes s until it is over or ctx ends, and has it closed behind.
+func (m *Member) hold(ctx context.Context, s *Session, closing *sync.WaitGroup) {
+	m.publish(s, nil)
+	select {
+	case <-s.Done():
+	case <-ctx.Done():
+	}
+	m.publish(nil, nil)
+	closing.Go(func() { m.retire(ctx, s) })
 }
 
 // retire closes a session that is over. After a loss its holders get a TTL to
 // give their claims up under the old fences first: a loss that is only the
 // session's counts against no job.
 func (m *Member) retire(ctx context.Context, s *Session) {
-	deadline := time.Now().Add(s.TTL())
-	for s.Holding() > 0 && time.Now().Before(deadline) && sleep(ctx, 20*time.Millisecond) {
+	grace := time.NewTimer(s.TTL())
+	defer grace.Stop()
+	select {
+	case <-s.claims.whenEmpty():
+	case <-grace.C:
+	case <-ctx.Done():
 	}
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.TTL(), 2*time.Second))
 	defer cancel()

@@ -3,7 +3,9 @@ package coord
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +27,9 @@ type Sink interface {
 
 // MirrorConfig configures [Store.Mirror]. The zero value works.
 type MirrorConfig struct {
-	// Quiet is how long a watch may be silent before it is asked for a sign of
-	// life; after another Quiet without one it is opened again on another stream.
-	// Default 10 s.
+	// Quiet is how long the watches may be silent before they are asked for a
+	// sign of life; after another Quiet without one they are opened again on
+	// another stream. Default 10 s.
 	Quiet time.Duration
 	// ScanEvery is the pause between full lists that back the watch, jittered by
 	// a fifth. Default 5 min.
@@ -51,8 +53,13 @@ func (c MirrorConfig) withDefaults() MirrorConfig {
 type Mirror struct {
 	store  *Store
 	cfg    MirrorConfig
+	id     string
 	feeds  []*feed
 	synced chan struct{}
+
+	streams  atomic.Int64 // numbers the gRPC streams; see Store.watchContext
+	watching atomic.Int32 // feeds that have a watch on a stream
+	heard    atomic.Int64 // unix nanoseconds of the stream's last message
 }
 
 // feed is one mirrored prefix.
@@ -61,22 +68,22 @@ type feed struct {
 	sink   Sink
 	single bool // the prefix is one key
 
-	rev    atomic.Int64 // all events up to here have reached the sink
-	heard  atomic.Int64 // unix nanoseconds of the last message
-	once   sync.Once
 	synced chan struct{}
+
+	// rev is owned by follow: all events up to here have reached the sink.
+	rev int64
 }
 
 // Mirror returns a mirror without prefixes; add them with Add before Run.
 func (s *Store) Mirror(cfg MirrorConfig) *Mirror {
-	return &Mirror{store: s, cfg: cfg.withDefaults(), synced: make(chan struct{})}
+	return &Mirror{store: s, cfg: cfg.withDefaults(), id: NewNonce(), synced: make(chan struct{})}
 }
 
 // Add mirrors all keys under prefix, or the one key when prefix does not end in
 // "/", into sink. All of a mirror's watches share one stream.
 func (m *Mirror) Add(prefix string, sink Sink) {
 	m.feeds = append(m.feeds, &feed{
-		prefix: prefix, sink: sink, single: prefix[len(prefix)-1] != '/', synced: make(chan struct{}),
+		prefix: prefix, sink: sink, single: !strings.HasSuffix(prefix, "/"), synced: make(chan struct{}),
 	})
 }
 
@@ -106,17 +113,18 @@ func (m *Mirror) Run(ctx context.Context) error {
 }
 
 // pulse asks a quiet stream for a sign of life: one request for all watches, at
-// most one per Quiet. A feed that stays silent moves everybody to a new stream.
+// most one per Quiet.
 func (m *Mirror) pulse(ctx context.Context) {
-	for sleep(ctx, m.cfg.Quiet) {
-		oldest := time.Now()
-		for _, f := range m.feeds {
-			oldest = earlier(oldest, time.Unix(0, f.heard.Load()))
-		}
-		if time.Since(oldest) < m.cfg.Quiet/2 {
+	for wait := m.cfg.Quiet; sleep(ctx, wait); {
+		wait = m.cfg.Quiet
+		if quiet := m.silence(); quiet < m.cfg.Quiet {
+			wait -= quiet
 			continue
 		}
-		reqCtx, cancel := context.WithTimeout(m.store.watchContext(ctx, m.store.streams.Load()), m.cfg.Quiet/2)
+		if m.watching.Load() == 0 {
+			continue // there is no stream, and asking would open one
+		}
+		reqCtx, cancel := context.WithTimeout(m.store.watchContext(ctx, m.stream(m.streams.Load())), m.cfg.Quiet)
 		err := m.store.backend.requestProgress(reqCtx)
 		cancel()
 		if err != nil && ctx.Err() == nil {
@@ -125,11 +133,20 @@ func (m *Mirror) pulse(ctx context.Context) {
 	}
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
+// silence is how long nothing was heard on the stream.
+func (m *Mirror) silence() time.Duration { return time.Since(time.Unix(0, m.heard.Load())) }
+
+func (m *Mirror) hear() { m.heard.Store(time.Now().UnixNano()) }
+
+// stream names stream n of this mirror.
+func (m *Mirror) stream(n int64) string { return fmt.Sprintf("mirror-%s-%d", m.id, n) }
+
+// leave moves all watches from stream n to the next; whoever comes second finds
+// it done.
+func (m *Mirror) leave(n int64) {
+	if m.streams.CompareAndSwap(n, n+1) {
+		m.store.streams.Add(1) // what Store.Watch starts from now on stays away too
 	}
-	return a
 }
 
 // errRelist ends a watch that cannot go on from where it was.
@@ -138,21 +155,23 @@ var errRelist = errors.New("list again")
 // follow keeps one prefix for as long as ctx lives.
 func (m *Mirror) follow(ctx context.Context, f *feed) {
 	for try := 0; ctx.Err() == nil; try++ {
-		rewound := m.store.Rewound()
+		before, rewound := m.store.high.read(), m.store.Rewound()
 		if err := m.list(ctx, f); err != nil {
-			m.store.log.Warn("list", zap.String("prefix", f.prefix), zap.Error(err))
-			_ = pause(ctx, try)
+			if ctx.Err() == nil {
+				m.store.log.Warn("list", zap.String("prefix", f.prefix), zap.Error(err))
+			}
+			_ = pause(ctx, try) // a ctx that ended ends the loop
 			continue
 		}
 		try = 0
 		scan := time.Now().Add(m.cfg.ScanEvery*4/5 + rand.N(m.cfg.ScanEvery*2/5))
 		for watchTry := 0; ctx.Err() == nil; watchTry++ {
-			before := f.rev.Load()
-			err := m.watch(ctx, f, scan, rewound)
+			listed := f.rev
+			err := m.watch(ctx, f, before, scan, rewound)
 			if errors.Is(err, errRelist) {
 				break
 			}
-			if f.rev.Load() > before {
+			if f.rev > listed {
 				watchTry = 0
 			}
 			if err != nil && ctx.Err() == nil {
@@ -163,9 +182,8 @@ func (m *Mirror) follow(ctx context.Context, f *feed) {
 	}
 }
 
-// list gives the sink everything at one revision. A list below what the sink has
-// seen is from a member that lags, or from rewound history; only the latter is
-// kept, and the store's mark tells them apart.
+// list gives the sink everything at one revision. After a rewind that can be
+// below what the sink has seen, and the sink follows.
 func (m *Mirror) list(ctx context.Context, f *feed) error {
 	var resp *clientv3.GetResponse
 	var err error
@@ -178,24 +196,29 @@ func (m *Mirror) list(ctx context.Context, f *feed) error {
 		return err
 	}
 	f.sink.Reset(resp.Kvs, resp.Header.Revision)
-	f.rev.Store(resp.Header.Revision)
-	f.heard.Store(time.Now().UnixNano())
-	f.once.Do(func() { close(f.synced) })
+	f.rev = resp.Header.Revision
+	select {
+	case <-f.synced:
+	default:
+		close(f.synced)
+	}
 	return nil
 }
 
 // watch follows the prefix from the revision that the sink has, until the stream
-// ends, falls silent, or it is time to list again.
-func (m *Mirror) watch(ctx context.Context, f *feed, scan time.Time, rewound <-chan struct{}) error {
+// ends, falls silent, or it is time to list again. before is the high-water mark
+// from before the list.
+func (m *Mirror) watch(ctx context.Context, f *feed, before mark, scan time.Time, rewound <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream := m.store.streams.Load()
-	var opts []clientv3.OpOption
-	if !f.single {
-		opts = append(opts, clientv3.WithPrefix())
+	stream := m.streams.Load()
+	watch, err := m.open(ctx, cancel, f, stream)
+	if err != nil {
+		return err
 	}
-	watch := m.store.watchOn(ctx, stream, f.prefix, f.rev.Load()+1, opts...)
-	f.heard.Store(time.Now().UnixNano())
+	m.watching.Add(1)
+	defer m.watching.Add(-1)
+	m.hear()
 	silent := time.NewTicker(m.cfg.Quiet / 4)
 	defer silent.Stop()
 	due := time.NewTimer(time.Until(scan))
@@ -206,22 +229,17 @@ func (m *Mirror) watch(ctx context.Context, f *feed, scan time.Time, rewound <-c
 			if !ok {
 				return errors.New("watch ended")
 			}
-			if err := resp.Err(); err != nil {
-				if isCompacted(err) || resp.CompactRevision != 0 {
-					return errRelist
-				}
+			m.hear()
+			if err := m.take(ctx, f, resp, before); err != nil {
 				return err
 			}
-			f.heard.Store(time.Now().UnixNano())
-			f.apply(resp)
 		case <-silent.C:
-			// Asked after one Quiet, dead after two and a half.
-			if time.Since(time.Unix(0, f.heard.Load())) > m.cfg.Quiet*5/2 {
-				m.store.streams.CompareAndSwap(stream, stream+1)
-				return errors.New("watch is silent")
+			// Asked after one Quiet, dead after two: a tick late at most.
+			if m.silence() > 2*m.cfg.Quiet {
+				m.leave(stream)
 			}
-			if m.store.streams.Load() != stream {
-				return errors.New("the stream was left")
+			if m.streams.Load() != stream {
+				return errors.New("watch is silent")
 			}
 		case <-due.C:
 			return errRelist
@@ -233,12 +251,51 @@ func (m *Mirror) watch(ctx context.Context, f *feed, scan time.Time, rewound <-c
 	}
 }
 
+// open opens the watch. The client waits for the server to confirm it, for ever
+// if need be, and a stream on a dead connection never does.
+func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, stream int64) (clientv3.WatchChan, error) {
+	var opts []clientv3.OpOption
+	if !f.single {
+		opts = append(opts, clientv3.WithPrefix())
+	}
+	unconfirmed := time.AfterFunc(m.cfg.Quiet, func() {
+		m.leave(stream)
+		cancel()
+	})
+	watch := m.store.watchOn(ctx, m.stream(stream), f.prefix, f.rev+1, opts...)
+	if !unconfirmed.Stop() {
+		return nil, errors.New("watch is not confirmed")
+	}
+	return watch, nil
+}
+
+// take judges one response and hands its news to the sink.
+func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse, before mark) error {
+	if err := resp.Err(); err != nil {
+		if isCompacted(err) || resp.CompactRevision != 0 {
+			return errRelist
+		}
+		return err
+	}
+	if resp.Header.Revision < f.rev {
+		// A member that lags, or history that went back, which a watch does not
+		// notice: it waits for a revision that may never come. A linearizable
+		// read tells; if it is a rewind, the store says so.
+		_, _ = m.store.Get(ctx, m.store.keys.Meta())
+		return nil
+	}
+	f.apply(resp)
+	// The events have happened, so no linearizable answer may be below them.
+	m.store.high.raise(before, f.rev)
+	return nil
+}
+
 // apply hands on what is new. A watch that was opened again may repeat events:
 // what the sink has seen is dropped. Progress may overtake events, so it is only
 // passed on as a hint and never decides what is dropped; nor does the header of a
 // response with events, which can be one of several for the same revisions.
 func (f *feed) apply(resp clientv3.WatchResponse) {
-	seen := f.rev.Load()
+	seen := f.rev
 	events := resp.Events
 	if len(events) == 0 {
 		if resp.Header.Revision > seen {
@@ -254,5 +311,5 @@ func (f *feed) apply(resp clientv3.WatchResponse) {
 	}
 	rev := events[len(events)-1].Kv.ModRevision
 	f.sink.Apply(events, rev)
-	f.rev.Store(rev)
+	f.rev = rev
 }

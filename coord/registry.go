@@ -15,6 +15,7 @@ type registry struct {
 	claims map[string]func(context.Context) error
 	closed bool
 	strays map[string]time.Time // nonce -> first seen unknown
+	empty  chan struct{}        // somebody waits for the last claim to go
 }
 
 func newRegistry() *registry {
@@ -22,9 +23,10 @@ func newRegistry() *registry {
 }
 
 // Adopt registers a claim by its nonce before it is made, so that the reconciler
-// leaves it alone. Release is called by Close for claims that are still held; nil
-// means that there is nothing to release. The error is [Session.Err] when the
-// session is over: then nothing was registered and nothing may be claimed.
+// leaves it alone. Release is called by Close, from a goroutine of its own, for a
+// claim that is still held, and must return when its ctx ends; nil means that
+// there is nothing to release. The error is [Session.Err] when the session is
+// over: then nothing was registered and nothing may be claimed.
 func (s *Session) Adopt(nonce string, release func(context.Context) error) error {
 	if err := s.Err(); err != nil {
 		return err
@@ -32,7 +34,7 @@ func (s *Session) Adopt(nonce string, release func(context.Context) error) error
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	if s.claims.closed {
-		return ErrClosed
+		return s.Err()
 	}
 	s.claims.claims[nonce] = release
 	return nil
@@ -43,6 +45,27 @@ func (s *Session) Forget(nonce string) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	delete(s.claims.claims, nonce)
+	s.claims.tellEmpty()
+}
+
+// whenEmpty returns a channel that is closed once no claim is registered.
+func (r *registry) whenEmpty() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.empty == nil {
+		r.empty = make(chan struct{})
+	}
+	empty := r.empty
+	r.tellEmpty()
+	return empty
+}
+
+// tellEmpty is called with mu held after claims have gone.
+func (r *registry) tellEmpty() {
+	if r.empty != nil && len(r.claims) == 0 {
+		close(r.empty)
+		r.empty = nil
+	}
 }
 
 // Holding is how many claims the registry knows.
@@ -92,6 +115,7 @@ func (r *registry) releaseAll(ctx context.Context) error {
 		}
 	}
 	r.claims = map[string]func(context.Context) error{}
+	r.tellEmpty()
 	r.mu.Unlock()
 	var (
 		wg   sync.WaitGroup

@@ -19,7 +19,7 @@ func (s *Session) renewLoop() {
 			// Soon, but not in a hot loop: the trust window is short.
 			wait = min(25*time.Millisecond<<min(try, 5), every)
 		}
-		if !sleep(s.run, wait) || s.Err() != nil {
+		if !sleep(s.life, wait) || s.Err() != nil {
 			return
 		}
 		if err := s.renewOnce(); err != nil {
@@ -27,7 +27,20 @@ func (s *Session) renewLoop() {
 			s.log.Debug("renew session", zap.Int("try", try), zap.Error(err))
 			continue
 		}
+		if try > 0 {
+			s.doubt()
+		}
 		try = 0
+	}
+}
+
+// doubt has the session's key looked at. Renewals that fail and then succeed mean
+// that a connection died or a server restarted: the watch of the key may hang on
+// the dead one, and the server may have come back with older data.
+func (s *Session) doubt() {
+	select {
+	case s.recheck <- struct{}{}:
+	default: // it will be looked at anyway
 	}
 }
 
@@ -42,7 +55,7 @@ func (s *Session) window() trust {
 // window ends.
 func (s *Session) renewOnce() error {
 	window := s.window()
-	ctx, cancel := context.WithTimeout(s.run, window.answerTimeout())
+	ctx, cancel := context.WithTimeout(s.life, window.answerTimeout())
 	defer cancel()
 	sent := s.clock()
 	ttl, err := s.renewer.renew(ctx)
@@ -71,19 +84,14 @@ func (s *Session) watchClock() {
 		if left <= 0 {
 			return
 		}
-		rewound := s.store.Rewound()
 		t := time.NewTimer(min(left, s.window().lookEvery()))
 		select {
 		case <-t.C:
-		case <-rewound:
+		case <-s.rewound:
 			s.end(ErrHistoryRewound)
-		case <-s.run.Done():
 		case <-s.Done():
 		}
 		t.Stop()
-		if s.run.Err() != nil {
-			return
-		}
 	}
 }
 
@@ -91,49 +99,58 @@ func (s *Session) watchClock() {
 // by a lease that expired although its renewals were answered.
 func (s *Session) watchOwnKey() {
 	from := s.createRev + 1
-	for try := 0; s.run.Err() == nil; try++ {
-		seen, gone := s.watchKeyFrom(from)
-		if gone {
+	for try, n := 0, 0; s.life.Err() == nil; try, n = try+1, n+1 {
+		began := time.Now()
+		if s.watchKeyFrom(from, n) {
 			s.end(fmt.Errorf("%w: its key was deleted", ErrSessionLost))
 			return
 		}
-		if seen >= from {
-			from, try = seen+1, 0
+		if time.Since(began) > requestTimeout {
+			try = 0
 		}
-		if pause(s.run, try) != nil {
+		if pause(s.life, try) != nil {
 			return
 		}
-		if next, ok := s.keyExists(); !ok {
+		next, ok := s.keyExists()
+		if !ok {
 			s.end(fmt.Errorf("%w: its key is gone", ErrSessionLost))
 			return
-		} else if next > 0 {
-			from = next
 		}
+		from = max(from, next)
 	}
 }
 
-// watchKeyFrom watches until the stream ends; seen is the last revision that it
-// told of.
-func (s *Session) watchKeyFrom(rev int64) (seen int64, gone bool) {
-	ctx, cancel := context.WithCancel(s.run)
+// watchKeyFrom watches on a stream of its own, number n, until the stream ends or
+// is in doubt; true means that the key was deleted.
+func (s *Session) watchKeyFrom(rev int64, n int) bool {
+	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
-	for resp := range s.store.Watch(ctx, s.key, rev) {
-		for _, ev := range resp.Events {
-			if ev.Type == clientv3.EventTypeDelete {
-				return ev.Kv.ModRevision, true
+	// The client waits for the server to confirm the watch, for ever if need be.
+	unconfirmed := time.AfterFunc(requestTimeout, cancel)
+	defer unconfirmed.Stop()
+	watch := s.store.watchOn(ctx, fmt.Sprintf("own-%d", n), s.key, rev)
+	unconfirmed.Stop()
+	for {
+		select {
+		case resp, ok := <-watch:
+			if !ok {
+				return false
 			}
-		}
-		if resp.Err() == nil {
-			seen = resp.Header.Revision
+			for _, ev := range resp.Events {
+				if ev.Type == clientv3.EventTypeDelete {
+					return true
+				}
+			}
+		case <-s.recheck:
+			return false
 		}
 	}
-	return seen, false
 }
 
 // keyExists reads the key; next is the revision to watch from, 0 when nothing
 // could be read.
 func (s *Session) keyExists() (next int64, ok bool) {
-	resp, err := s.store.Get(s.run, s.key)
+	resp, err := s.store.Get(s.life, s.key)
 	if err != nil {
 		return 0, true
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -90,12 +91,11 @@ type Session struct {
 	createRev int64
 	renewer   renewer
 
-	run    context.Context // the session's goroutines
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-
-	life context.Context // ends with the session; its cause is why
-	kill context.CancelCauseFunc
+	life    context.Context // ends with the session; its cause is why
+	kill    context.CancelCauseFunc
+	wg      sync.WaitGroup
+	rewound <-chan struct{} // etcd's history went back since before the session
+	recheck chan struct{}   // the connection had trouble: see whether the key is there
 
 	mu     sync.Mutex
 	trust  trust
@@ -119,6 +119,7 @@ func OpenSession(ctx context.Context, client *clientv3.Client, cfg SessionConfig
 }
 
 func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session, error) {
+	rewound := store.Rewound()
 	lease, ttl, err := store.Grant(ctx, cfg.TTL)
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
@@ -129,9 +130,9 @@ func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
 		id: id, identity: cfg.Identity, key: store.keys.Session(id), lease: lease,
 		renewer: store.backend.renewer(lease), trust: trust{ttl: ttl},
+		rewound: rewound, recheck: make(chan struct{}, 1),
 	}
 	s.life, s.kill = context.WithCancelCause(context.Background())
-	s.run, s.cancel = context.WithCancel(context.Background())
 	if err := s.open(ctx, cfg, ttl); err != nil {
 		s.abandon(ctx)
 		return nil, fmt.Errorf("open session: %w", err)
@@ -188,15 +189,16 @@ func createSessionKey(ctx context.Context, store *Store, key, value, nonce strin
 		switch {
 		case err == nil && resp.Succeeded:
 			if nested := resp.Responses[1].GetResponseTxn(); !nested.Succeeded {
-				return resp.Header.Revision, checkSchema(nested.Responses[0].GetResponseRange().Kvs[0].Value)
+				return resp.Header.Revision, checkSchema(nested.Responses[0].GetResponseRange().Kvs)
 			}
 			return resp.Header.Revision, nil
 		case err == nil:
+			// An earlier try of ours was applied; its answer was lost.
 			kvs := resp.Responses[0].GetResponseRange().Kvs
-			if len(kvs) == 1 && NonceOf(kvs[0].Value) == nonce {
-				return kvs[0].CreateRevision, nil
+			if len(kvs) != 1 || NonceOf(kvs[0].Value) != nonce {
+				return 0, fmt.Errorf("create %s: the key exists", key)
 			}
-			return 0, fmt.Errorf("create %s: the key exists", key)
+			return kvs[0].CreateRevision, checkSchema(resp.Responses[1].GetResponseRange().Kvs)
 		case notApplied(err) || ctx.Err() != nil:
 			return 0, fmt.Errorf("create session key: %w", err)
 		}
@@ -206,11 +208,15 @@ func createSessionKey(ctx context.Context, store *Store, key, value, nonce strin
 	}
 }
 
-func checkSchema(meta []byte) error {
+// checkSchema refuses keys that a newer program has written.
+func checkSchema(meta []*mvccpb.KeyValue) error {
 	var m struct {
 		Schema int `json:"schema"`
 	}
-	if err := json.Unmarshal(meta, &m); err != nil {
+	if len(meta) == 0 {
+		return nil // deleted by hand; the next session writes it again
+	}
+	if err := json.Unmarshal(meta[0].Value, &m); err != nil {
 		return fmt.Errorf("read meta: %w", err)
 	}
 	if m.Schema > schema {
@@ -219,16 +225,19 @@ func checkSchema(meta []byte) error {
 	return nil
 }
 
-// abandon cleans up behind a session that could not be opened.
+// abandon cleans up behind a session that could not be opened. What its short
+// time does not suffice for ends with the lease.
 func (s *Session) abandon(ctx context.Context) {
-	s.cancel()
+	s.kill(fmt.Errorf("session %w", ErrClosed))
 	s.renewer.close()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	ctx, cancel := boundedCleanup(ctx)
 	defer cancel()
+	ctx, cancelSoon := context.WithTimeout(ctx, time.Second)
+	defer cancelSoon()
 	if err := s.store.Revoke(ctx, s.lease); err != nil {
 		s.log.Debug("revoke after a failed open", zap.Error(err))
 	}
-	_ = s.committer.Close(ctx)
+	_ = s.committer.Close(ctx) // it was never used
 }
 
 // ID is <escaped identity>.<16 hex digits>, unique per incarnation.
@@ -292,7 +301,11 @@ func (s *Session) Remaining() time.Duration {
 // session, in which case its cause is [Session.Err].
 func (s *Session) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	s.Remaining() // a process that was paused must not start work on a stale timer
+	// AfterFunc is a goroutine away, and a process that was paused has a stale
+	// timer: neither may let work start on a session that is over.
+	if err := s.Err(); err != nil {
+		cancel(err)
+	}
 	stop := context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })
 	return ctx, func() {
 		stop()
@@ -335,14 +348,18 @@ func (s *Session) Close(ctx context.Context) error {
 	s.closed = make(chan struct{})
 	s.mu.Unlock()
 	defer close(s.closed)
-	s.end(fmt.Errorf("session %w", ErrClosed))
+	s.end(fmt.Errorf("session %w", ErrClosed)) // which ends its goroutines too
 	err := s.claims.releaseAll(ctx)
 	err = errors.Join(err, s.committer.drain(ctx))
-	s.cancel()
 	s.renewer.close()
 	s.wg.Wait()
-	err = errors.Join(err, s.revoke(ctx), s.committer.Close(ctx))
-	if err != nil {
+	var revoked error
+	var revoking sync.WaitGroup
+	// At once, since either may use up all of ctx.
+	revoking.Go(func() { revoked = s.revoke(ctx) })
+	lanes := s.committer.Close(ctx)
+	revoking.Wait()
+	if err = errors.Join(err, revoked, lanes); err != nil {
 		return fmt.Errorf("close session %s: %w", s.id, err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,14 +29,10 @@ type Store struct {
 	backend backend
 	log     *zap.Logger
 
-	// mark is the highest revision in a linearizable answer so far.
-	mark atomic.Int64
-	// streams numbers the watch streams: a new number is a new gRPC stream.
-	streams atomic.Int64
+	high *highWater
+	// id and streams name the watch streams: a new number is a new gRPC stream.
 	id      string
-
-	mu      sync.Mutex
-	rewound chan struct{}
+	streams atomic.Int64
 }
 
 // NewStore returns the store for one root; root "" means [DefaultRoot], a nil
@@ -57,28 +52,33 @@ func newStore(b backend, keys Keyspace, log *zap.Logger) *Store {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Store{keys: keys, backend: b, log: log, id: NewNonce(), rewound: make(chan struct{})}
+	return &Store{keys: keys, backend: b, log: log, id: NewNonce(), high: newHighWater()}
 }
 
 // Keys is the store's keyspace.
 func (s *Store) Keys() Keyspace { return s.keys }
 
 // Get reads one key or range, linearizably. It blocks until the answer, ctx's
-// end, or the request timeout.
+// end, or 3 s have passed. With [ErrHistoryRewound], and only with that error,
+// there is an answer too: what the cluster holds now.
 func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	mark := s.mark.Load()
+	before := s.high.read()
 	resp, err := s.backend.get(ctx, key, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return resp, s.observe(ctx, mark, resp.Header.Revision)
+	return resp, s.observe(ctx, before, resp.Header.Revision)
 }
 
-// Read makes several gets at one revision, linearizably. Ops other than gets
-// are refused.
+// Read makes several gets at one revision, linearizably; otherwise it is like
+// [Store.Get]. Ops other than gets are refused.
 func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	if len(gets) == 0 {
+		// etcd would answer a Txn without ops from one member's local state.
+		return nil, &InputError{Field: "gets", Value: "", Reason: "there must be at least one"}
+	}
 	for _, op := range gets {
 		if !op.IsGet() || op.IsSerializable() {
 			return nil, &InputError{Field: "gets", Value: string(op.KeyBytes()), Reason: "only linearizable gets can be read together"}
@@ -89,36 +89,38 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 	return s.txn(ctx, Txn{Then: gets})
 }
 
-// List reads all keys under prefix at one revision, for mirrors and listings.
+// List reads all keys under prefix at one revision, for mirrors and listings. It
+// blocks until the answer, ctx's end, or a minute has passed, and gives up on an
+// endpoint that sends nothing for 3 s. Errors are as with [Store.Get].
 func (s *Store) List(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	mark := s.mark.Load()
+	before := s.high.read()
 	resp, err := s.backend.list(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
-	return resp, s.observe(ctx, mark, resp.Header.Revision)
+	return resp, s.observe(ctx, before, resp.Header.Revision)
 }
 
-// Watch watches a key or range from revision rev on, with RequireLeader, on this
-// store's stream. It ends with ctx or with the channel; an error is in the last
-// response.
+// Watch watches a key or range from revision rev on, with RequireLeader. It
+// blocks until the server has confirmed the watch or ctx ends, and goes on until
+// ctx or the channel ends; an error is in the last response. It does not notice
+// a connection that died silently: a [Mirror] does.
 func (s *Store) Watch(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
-	return s.watchOn(ctx, s.streams.Load(), key, rev, opts...)
+	return s.watchOn(ctx, fmt.Sprintf("watch-%d", s.streams.Load()), key, rev, opts...)
 }
 
-func (s *Store) watchOn(ctx context.Context, stream int64, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
+func (s *Store) watchOn(ctx context.Context, stream, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
 	return s.backend.watch(s.watchContext(ctx, stream), key, append(opts, clientv3.WithRev(rev))...)
 }
 
 // watchContext names the gRPC stream that a watch shares. The client puts
-// watches with equal metadata on one stream, so a new number is how a mirror
-// leaves a stream that died silently, and the store's id is how a busy mirror
-// stays away from a session's own-key watch.
-func (s *Store) watchContext(ctx context.Context, stream int64) context.Context {
-	return clientv3.WithRequireLeader(metadata.AppendToOutgoingContext(ctx,
-		"leasekit-stream", fmt.Sprintf("%s-%d", s.id, stream)))
+// watches with equal metadata on one stream, so a new name is how one leaves a
+// stream that died silently, and how a session's own-key watch stays away from
+// busy ones.
+func (s *Store) watchContext(ctx context.Context, stream string) context.Context {
+	return clientv3.WithRequireLeader(metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream))
 }
 
 // Grant grants a lease of ttl under an ID that we choose, so that an answer that
@@ -137,23 +139,41 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 		case isLeaseExists(err):
 			// An earlier try of ours was applied; its answer was lost.
 			return id, ttl, nil
-		case ctx.Err() != nil || notApplied(err) || isAuthError(err):
+		case ctx.Err() != nil:
+			return 0, 0, fmt.Errorf("grant lease: %w: %w", causeOf(ctx), err)
+		case notApplied(err) || isAuthError(err):
 			return 0, 0, fmt.Errorf("grant lease: %w", err)
 		}
-		if err := pause(ctx, try); err != nil {
-			return 0, 0, fmt.Errorf("grant lease: %w", err)
+		if perr := pause(ctx, try); perr != nil {
+			return 0, 0, fmt.Errorf("grant lease: %w: %w", perr, err)
 		}
 	}
 }
 
-// Revoke ends a lease and deletes its keys. A lease that is gone is no error.
+// revokeTries is how often a revocation is sent: enough to find the endpoint
+// that answers. What fails then is left to the lease's TTL.
+const revokeTries = 3
+
+// Revoke ends a lease and deletes its keys. A lease that is gone is no error. It
+// blocks until the answer, ctx's end, or three requests without an answer; after
+// an error the lease may or may not be gone.
 func (s *Store) Revoke(ctx context.Context, id clientv3.LeaseID) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	if err := s.backend.revoke(ctx, id); err != nil && !isLeaseNotFound(err) {
-		return fmt.Errorf("revoke lease: %w", err)
+	for try := 0; ; try++ {
+		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+		err := s.backend.revoke(reqCtx, id)
+		cancel()
+		switch {
+		case err == nil || isLeaseNotFound(err):
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("revoke lease: %w: %w", causeOf(ctx), err)
+		case notApplied(err) || isAuthError(err) || try+1 >= revokeTries:
+			return fmt.Errorf("revoke lease: %w", err)
+		}
+		if perr := pause(ctx, try); perr != nil {
+			return fmt.Errorf("revoke lease: %w: %w", perr, err)
+		}
 	}
-	return nil
 }
 
 // Usage returns the size of etcd's database and its quota, in bytes, as one
@@ -164,49 +184,35 @@ func (s *Store) Usage(ctx context.Context) (size, quota int64, err error) {
 	return s.backend.usage(ctx)
 }
 
-// Rewound returns a channel that is closed when the cluster's history is seen
-// to have gone back, as after a restore from a backup. A later call returns a
-// fresh channel for the next time.
-func (s *Store) Rewound() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rewound
-}
+// Rewound returns a channel that is closed when the cluster's history is next
+// seen to have gone back, as after a restore from a backup. Keep the channel: a
+// later call returns a fresh one, for the time after.
+func (s *Store) Rewound() <-chan struct{} { return s.high.next() }
 
 func (s *Store) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
-	mark := s.mark.Load()
+	before := s.high.read()
 	resp, err := s.backend.txn(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return resp, s.observe(ctx, mark, resp.Header.Revision)
+	return resp, s.observe(ctx, before, resp.Header.Revision)
 }
 
-// observe keeps the high-water mark. Only an answer below the mark that was
-// taken before its request was sent means anything, since answers arrive out of
-// order; and one more read must confirm it.
-func (s *Store) observe(ctx context.Context, before, rev int64) error {
-	for {
-		seen := s.mark.Load()
-		if rev <= seen || s.mark.CompareAndSwap(seen, rev) {
-			break
-		}
-	}
-	if rev >= before {
+// observe judges the revision of a linearizable answer. Only one below the mark
+// that was taken before its request was sent means anything, since answers
+// arrive out of order; and one more read must confirm it.
+func (s *Store) observe(ctx context.Context, before mark, rev int64) error {
+	if rev >= before.rev {
+		s.high.raise(before, rev)
 		return nil
 	}
 	resp, err := s.backend.get(ctx, s.keys.Meta())
-	if err != nil || resp.Header.Revision >= before {
+	if err != nil || resp.Header.Revision >= before.rev {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mark.Load() >= before {
-		s.mark.Store(resp.Header.Revision)
-		close(s.rewound)
-		s.rewound = make(chan struct{})
+	if s.high.rewind(before, resp.Header.Revision) {
 		s.log.Error("etcd's history went back: a restore from a backup?",
-			zap.Int64("seen", before), zap.Int64("now", resp.Header.Revision))
+			zap.Int64("seen", before.rev), zap.Int64("now", resp.Header.Revision))
 	}
 	return ErrHistoryRewound
 }

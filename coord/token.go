@@ -32,14 +32,18 @@ func (t Token) IsZero() bool { return t == 0 }
 // MarshalJSON writes the token as a decimal string.
 func (t Token) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
 
-// UnmarshalJSON reads a decimal string or a plain number.
+// UnmarshalJSON reads a decimal string or a plain number; null changes nothing.
+// The error wraps [ErrInvalid].
 func (t *Token) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
 		s = string(b)
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
+	if err != nil || n < 0 {
 		return fmt.Errorf("read token %q: %w", s, ErrInvalid)
 	}
 	*t = Token(n)
