@@ -1,0 +1,306 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// deadline is generous: it turns a hang into a failure, nothing else.
+const deadline = 60 * time.Second
+
+// errLost is what a client sees when its connection broke under a request.
+var errLost = status.Error(codes.Unavailable, "transport is closing")
+
+// fault is what becomes of one Txn. The zero value lets it pass.
+type fault struct {
+	hold   <-chan struct{} // not sent before it is closed, or ctx ends
+	refuse error           // not sent at all
+	late   bool            // not sent before the test calls deliver; refuse is returned
+	lose   error           // sent, and its answer replaced by this
+	then   func()          // called after it was sent, before it returns
+}
+
+// faultBackend is a real backend whose writing Txns meet the faults that a test
+// plans. Reads pass unless readPlan says otherwise.
+type faultBackend struct {
+	backend
+
+	mu       sync.Mutex
+	plan     func(n int, t Txn) fault // n counts from 1
+	readPlan func(n int) error
+	n, reads int
+	late     []Txn
+	started  chan struct{} // closed and replaced when a Txn comes in
+}
+
+func (b *faultBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+	if len(t.If) == 0 {
+		return b.read(ctx, t)
+	}
+	f := b.next(t)
+	if f.hold != nil {
+		select {
+		case <-f.hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if f.late || f.refuse != nil {
+		return nil, f.refuse
+	}
+	resp, err := b.backend.txn(ctx, t)
+	if f.then != nil {
+		f.then()
+	}
+	if f.lose != nil && err == nil {
+		return nil, f.lose
+	}
+	return resp, err
+}
+
+func (b *faultBackend) next(t Txn) (f fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n++
+	if b.plan != nil {
+		f = b.plan(b.n, t)
+	}
+	if f.late {
+		b.late = append(b.late, t)
+		if f.refuse == nil {
+			f.refuse = errLost
+		}
+	}
+	close(b.started)
+	b.started = make(chan struct{})
+	return f
+}
+
+func (b *faultBackend) read(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+	b.mu.Lock()
+	b.reads++
+	var err error
+	if b.readPlan != nil {
+		err = b.readPlan(b.reads)
+	}
+	b.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return b.backend.txn(ctx, t)
+}
+
+// faults plans by the number of the Txn, counted from now on.
+func (b *faultBackend) faults(list ...fault) {
+	b.planBy(func(n int, _ Txn) fault {
+		if n <= len(list) {
+			return list[n-1]
+		}
+		return fault{}
+	})
+}
+
+func (b *faultBackend) planBy(plan func(n int, t Txn) fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n, b.plan = 0, plan
+}
+
+// sent is how many writing Txns came in since the last plan.
+func (b *faultBackend) sent() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.n
+}
+
+// waitSent blocks until n writing Txns came in since the last plan.
+func (b *faultBackend) waitSent(t *testing.T, n int) {
+	t.Helper()
+	for {
+		b.mu.Lock()
+		have, started := b.n, b.started
+		b.mu.Unlock()
+		if have >= n {
+			return
+		}
+		select {
+		case <-started:
+		case <-within(t).Done():
+			t.Fatalf("%d Txns were sent, want %d", have, n)
+		}
+	}
+}
+
+// deliver sends all late originals now, and fails if one of them takes effect.
+func (b *faultBackend) deliver(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	late := b.late
+	b.late = nil
+	b.mu.Unlock()
+	for _, txn := range late {
+		resp, err := b.backend.txn(within(t), txn)
+		if err == nil && resp.Succeeded {
+			t.Error("a late original took effect")
+		}
+	}
+}
+
+// world is a store on a real server behind a faultBackend, and some keys that
+// are not Leasekit's.
+type world struct {
+	*faultBackend
+	client *clientv3.Client
+	store  *Store
+	data   string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return worldOn(t, etcdtest.Shared(t).Client(t))
+}
+
+func worldOn(t *testing.T, client *clientv3.Client) *world {
+	t.Helper()
+	root := etcdtest.Root(t)
+	keys, err := NewKeyspace(root + "leasekit/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fb := &faultBackend{backend: newEtcdBackend(client), started: make(chan struct{})}
+	return &world{faultBackend: fb, client: client, store: newStore(fb, keys, nil), data: root + "data/"}
+}
+
+func (w *world) committer(t *testing.T) *Committer {
+	t.Helper()
+	c := w.store.NewCommitter("test")
+	t.Cleanup(func() { closeIt(t, c) })
+	return c
+}
+
+func closeIt(t *testing.T, c *Committer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	if err := c.Close(ctx); err != nil {
+		t.Errorf("close committer: %v", err)
+	}
+}
+
+// openedCommitter has a lane that was used once, so that the next Txn is the
+// first that meets a plan.
+func (w *world) openedCommitter(t *testing.T) *Committer {
+	t.Helper()
+	c := w.committer(t)
+	mustApply(t, c, Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"opened", "")}})
+	return c
+}
+
+// together hands Txns over such that they travel in one batch.
+func (w *world) together(t *testing.T, c *Committer, txns []Txn, faults ...fault) []*Pending {
+	t.Helper()
+	gate := make(chan struct{})
+	w.faults(append([]fault{{hold: gate}}, faults...)...)
+	first := c.Go(Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"gate", "")}})
+	w.waitSent(t, 1)
+	var pending []*Pending
+	for _, txn := range txns {
+		pending = append(pending, c.Go(txn))
+	}
+	close(gate)
+	if _, err := first.Wait(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	return pending
+}
+
+// dump is every foreign key with its revisions and value.
+func (w *world) dump(t *testing.T) string {
+	t.Helper()
+	resp, err := w.client.Get(within(t), w.data, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, kv := range resp.Kvs {
+		fmt.Fprintf(&b, "%s=%s created %d modified %d version %d\n",
+			strings.TrimPrefix(string(kv.Key), w.data), kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version)
+	}
+	return b.String()
+}
+
+func (w *world) put(t *testing.T, name, value string) int64 {
+	t.Helper()
+	resp, err := w.client.Put(within(t), w.data+name, value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+// version is how often a key was put since it was created; 0 when it is not there.
+func (w *world) version(t *testing.T, name string) int64 {
+	t.Helper()
+	resp, err := w.client.Get(within(t), w.data+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.Kvs) == 0 {
+		return 0
+	}
+	return resp.Kvs[0].Version
+}
+
+// lanes is how many keys there are under lanes/.
+func (w *world) lanes(t *testing.T) int64 {
+	t.Helper()
+	resp, err := w.client.Get(within(t), w.store.keys.Lanes(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Count
+}
+
+func within(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func putTxn(key, value string) Txn { return Txn{Then: []clientv3.Op{clientv3.OpPut(key, value)}} }
+
+func mustApply(t *testing.T, c *Committer, txn Txn) Result {
+	t.Helper()
+	r, err := c.Do(within(t), txn)
+	if err != nil || !r.Succeeded {
+		t.Fatalf("commit: got succeeded %v, error %v, want applied", r.Succeeded, err)
+	}
+	return r
+}
+
+func mustWait(t *testing.T, p *Pending) Result {
+	t.Helper()
+	r, err := p.Wait(within(t))
+	if err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	return r
+}
+
+func wantErr(t *testing.T, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("error: got %v, want %v", got, want)
+	}
+}
