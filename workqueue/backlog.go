@@ -1,0 +1,58 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// backlogShare is the share of etcd's quota at which enqueues are refused: what
+	// is queued must still be completed, and completing writes too.
+	backlogShare = 0.8
+	// backlogEvery is how often the size is asked for while jobs are enqueued.
+	backlogEvery = 10 * time.Second
+)
+
+// backlog guards etcd's quota: a full etcd refuses completions too.
+type backlog struct {
+	mu     sync.Mutex
+	asked  time.Time
+	asking bool
+	err    error
+}
+
+// check refuses when the last answer was too large, and asks anew now and then,
+// behind the caller.
+func (b *backlog) check(q *Queue) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	every := backlogEvery
+	if b.err != nil {
+		every = time.Second // soon after somebody made room
+	}
+	if !b.asking && time.Since(b.asked) > every {
+		b.asking = true
+		q.behind(func(ctx context.Context) { b.ask(ctx, q) })
+	}
+	return b.err
+}
+
+func (b *backlog) ask(ctx context.Context, q *Queue) {
+	size, quota, err := q.store.Usage(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asking, b.asked = false, time.Now()
+	switch {
+	case err != nil:
+		// Not knowing is no reason to refuse: etcd still has its own limit.
+		q.log.Debug("ask for etcd's size", zap.Error(err))
+	case quota > 0 && float64(size) > backlogShare*float64(quota):
+		b.err = fmt.Errorf("%w: %d of %d bytes are used", ErrBacklogFull, size, quota)
+	default:
+		b.err = nil
+	}
+}

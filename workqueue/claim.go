@@ -1,0 +1,244 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Claim is one attempt at one job, owned by a session. It closes once: by
+// Complete, CompleteWith, Fail or Release; a second closing call returns
+// [ErrSettled]. Safe for concurrent use.
+type Claim struct {
+	q       *Queue
+	session *coord.Session
+	at      located // the claimed record: its rev is the token
+	fence   coord.Fence
+	job     *Job
+	notes   notes
+
+	life context.Context // ends when the claim is over, with why as its cause
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	settled bool
+}
+
+// Claim claims one job for the session, without a Worker: the first in the
+// queue's order, approximately. It does not wait for one: [ErrEmpty] means that
+// nothing is claimable now. The first call starts the queue's mirror and waits for
+// it. When ctx ends while the request is under way the error is
+// [coord.ErrUnknown], and a claim that was made all the same is released behind.
+func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
+	if err := q.sync(ctx); err != nil {
+		return nil, fmt.Errorf("claim: %w", err)
+	}
+	ask := asker{sid: s.ID(), ttl: s.TTL()}
+	// After each lost race the choice spreads over twice as many jobs, so that
+	// claimers who met at the head part.
+	for spread := 1; ; spread = min(2*spread, headWindow) {
+		c, ok := q.index.first(rand.IntN(spread), ask)
+		if !ok {
+			return nil, fmt.Errorf("claim from %s: %w", q.name, ErrEmpty)
+		}
+		claim, err := q.take(ctx, s, c)
+		if claim != nil || err != nil && !errors.Is(err, errMissed) {
+			return claim, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("claim from %s: %w", q.name, context.Cause(ctx))
+		}
+	}
+}
+
+// errMissed means that the candidate was not claimed and nothing is wrong:
+// somebody else was faster, or an orphan was put back or buried.
+var errMissed = errors.New("missed")
+
+// take claims one candidate.
+func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim, error) {
+	e := event{
+		verb: verbClaim, now: time.Now(), nonce: coord.NewNonce(),
+		owner: s.ID(), ownerRev: s.CreateRevision(), delay: q.delay(),
+	}
+	var progress int64
+	if c.orphan {
+		var err error
+		if progress, err = q.judgeLoss(ctx, c, &e); err != nil {
+			q.index.settleEntry(c, false)
+			return nil, err
+		}
+	}
+	n, err := transition(c.record, c.where, e)
+	if err != nil {
+		q.index.settleEntry(c, false)
+		return nil, fmt.Errorf("%w: %w", errMissed, err)
+	}
+	txn, err := q.claimTxn(c, n, session{e.owner, e.ownerRev}, progress)
+	if err == nil {
+		err = s.Adopt(e.nonce, nil)
+	}
+	if err != nil {
+		q.index.settleEntry(c, false)
+		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
+	}
+	pending := s.Committer().Go(txn)
+	r, err := pending.Wait(ctx)
+	if err != nil {
+		q.claimUnknown(s, c, n, pending, err)
+		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
+	}
+	return q.claimed(s, c, n, r)
+}
+
+func (q *Queue) claimTxn(c candidate, n next, me session, progress int64) (coord.Txn, error) {
+	if c.orphan {
+		return q.txns.reclaim(c.located, n, me, c.config, progress)
+	}
+	return q.txns.claim(c.located, n, me, c.config)
+}
+
+// judgeLoss decides whether an orphan's loss counts: not when its attempt had made
+// progress, nor when sessions ended in numbers. The progress revision that it
+// returns joins the Txn's compares.
+func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *event) (progress int64, err error) {
+	resp, err := q.store.Get(ctx, q.keys.Progress(c.record.ID))
+	if err != nil {
+		return 0, fmt.Errorf("read progress of job %s: %w", c.record.ID, err)
+	}
+	if len(resp.Kvs) == 1 {
+		progress = resp.Kvs[0].ModRevision
+	}
+	e.verb, e.token = verbReclaim, c.token()
+	e.counted = progress <= c.rev && !c.cut
+	return progress, nil
+}
+
+// claimed judges the answer to a claim.
+func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (*Claim, error) {
+	if !r.Succeeded {
+		s.Forget(n.record.Nonce)
+		kv := r.Get(0)
+		moved := kv == nil || kv.ModRevision != c.rev
+		q.index.settleEntry(c, moved)
+		if !moved && s.Err() != nil {
+			return nil, s.Err()
+		}
+		return nil, errMissed
+	}
+	if !n.claims() {
+		s.Forget(n.record.Nonce)
+		q.log.Warn("orphan was not claimed again", zap.String("job", c.record.ID), zap.Int("losses", n.record.Losses), zap.Bool("dead", n.where == inDead))
+		return nil, errMissed
+	}
+	claim := &Claim{
+		q: q, session: s,
+		at:    located{record: n.record, where: inJobs, rev: r.Revision},
+		fence: coord.Fence{Key: q.keys.Job(n.record.ID), Token: coord.Token(r.Revision), Nonce: n.record.Nonce},
+		job:   n.record.view(q.name, inJobs, r.Revision, time.Now(), func(string, int64) bool { return true }),
+	}
+	claim.life, claim.end = context.WithCancelCause(context.Background())
+	i := 1
+	if c.record.Beside > 0 {
+		if kv := r.Get(i); kv != nil {
+			claim.job.Payload = kv.Value
+		}
+		i++
+	}
+	if c.record.Attempt > 0 {
+		claim.notes.load(r.Get(i), claim.job)
+	}
+	if err := s.Adopt(n.record.Nonce, claim.giveBack); err != nil {
+		// The session ended between the Txn and here.
+		claim.end(err)
+	}
+	q.index.follow(n.record.ID, r.Revision, claim.moved)
+	return claim, nil
+}
+
+// claimUnknown waits, behind the caller, for the outcome of a claim whose caller
+// is gone, and releases it.
+func (q *Queue) claimUnknown(s *coord.Session, c candidate, n next, pending *coord.Pending, err error) {
+	if !errors.Is(err, coord.ErrUnknown) {
+		s.Forget(n.record.Nonce)
+		q.index.settleEntry(c, false)
+		return
+	}
+	q.behind(func(ctx context.Context) {
+		select {
+		case <-pending.Done():
+		case <-ctx.Done():
+			return
+		}
+		r, err := pending.Result()
+		if err != nil {
+			// The reconciler finds it, if it was made.
+			s.Forget(n.record.Nonce)
+			q.index.settleEntry(c, false)
+			return
+		}
+		claim, _ := q.claimed(s, c, n, r)
+		if claim == nil {
+			return
+		}
+		if err := claim.Release(ctx); err != nil && !errors.Is(err, coord.ErrFenced) {
+			q.log.Warn("release a claim whose caller is gone", zap.String("job", c.record.ID), zap.Error(err))
+		}
+	})
+}
+
+// moved hears of changes of the job behind the claim.
+func (c *Claim) moved(ch change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.settled || ch.rev <= c.at.rev:
+	case ch.gone && c.session.Remaining() > 0:
+		// Only a cancel takes a claimed job away while its owner lives.
+		c.end(ErrCancelled)
+	default:
+		c.end(&coord.FencedError{Key: c.fence.Key, Wanted: c.fence.Token, Current: coord.Token(ch.rev)})
+	}
+}
+
+// Job is the job as it was claimed. Its Token is the claim's.
+func (c *Claim) Job() *Job { return c.job }
+
+// Token is the claim's fencing token.
+func (c *Claim) Token() coord.Token { return c.fence.Token }
+
+// Fence proves that the claim is current, for anybody's Txn.
+func (c *Claim) Fence() coord.Fence { return c.fence }
+
+// IdempotencyKey is the job's: the same for every attempt. Give it to systems
+// outside etcd, so that an effect that happened already is not repeated; give them
+// the token to keep a late owner out.
+func (c *Claim) IdempotencyKey() string { return c.job.IdempotencyKey() }
+
+// Context returns a context for work on the claim. It ends with parent, with
+// cancel, with the session (cause [coord.ErrSessionLost]), or with the claim: cause
+// [ErrCancelled] when the job was cancelled, [coord.ErrFenced] when the claim was
+// broken or superseded, [ErrSettled] when it was closed.
+func (c *Claim) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancelSession := c.session.Context(parent)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+		cancelSession()
+	}
+}
+
+// delay is the backoff with fresh dice, drawn here so that transition is pure.
+func (q *Queue) delay() func(n int) time.Duration {
+	dice := rand.Float64()
+	return func(n int) time.Duration { return q.cfg.Backoff.After(n, dice) }
+}

@@ -1,0 +1,111 @@
+package workqueue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// By says who intervenes, and why: it goes into the job's audit trail.
+type By struct {
+	// Actor is who acts: a person, a host, a program.
+	Actor string
+	// Reason is why, in a few words.
+	Reason string
+	// Revision guards the action: it happens only if the job, or the queue's
+	// config, still has the mod revision that was seen. 0 takes what is there now.
+	Revision int64
+}
+
+func (b By) validate() error {
+	if err := checkSize("actor", len(b.Actor), maxReason); err != nil {
+		return err
+	}
+	return checkSize("reason", len(b.Reason), maxReason)
+}
+
+// decodeConfig reads a config and keeps the fields that it does not know.
+func decodeConfig(value []byte) (config, error) {
+	c := config{}
+	if err := json.Unmarshal(value, &c); err != nil {
+		return config{}, err
+	}
+	if err := json.Unmarshal(value, &c.extra); err != nil {
+		return config{}, err
+	}
+	for _, name := range []string{"w", "paused", "actor", "reason"} {
+		delete(c.extra, name)
+	}
+	return c, nil
+}
+
+// Pause stops all claiming from the queue: no claim is applied behind it, by any
+// process. Jobs that run go on. Pausing a paused queue only changes who and why.
+func (q *Queue) Pause(ctx context.Context, by By) error { return q.setPaused(ctx, true, by) }
+
+// Resume lets the queue be claimed from again.
+func (q *Queue) Resume(ctx context.Context, by By) error { return q.setPaused(ctx, false, by) }
+
+func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
+	what := "pause queue " + q.name
+	if !paused {
+		what = "resume queue " + q.name
+	}
+	if err := by.validate(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	for range maxTries {
+		resp, err := q.store.Get(ctx, q.keys.Config())
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		c, rev := config{}, int64(0)
+		if len(resp.Kvs) == 1 {
+			rev = resp.Kvs[0].ModRevision
+			if c, err = decodeConfig(resp.Kvs[0].Value); err != nil {
+				return fmt.Errorf("%s: read config: %w", what, err)
+			}
+		}
+		if by.Revision != 0 && by.Revision != rev {
+			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", rev, by.Revision))
+		}
+		c.Paused, c.Actor, c.Reason = paused, by.Actor, by.Reason
+		txn, err := q.txns.configure(c, rev)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		r, err := q.committer.Do(ctx, txn)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if r.Succeeded {
+			return nil
+		}
+	}
+	return conflict(what, fmt.Errorf("others keep changing its config"))
+}
+
+// configure writes the config. The compare closes the race with another change,
+// which a blind put would undo.
+func (t txns) configure(c config, rev int64) (coord.Txn, error) {
+	c.Nonce = coord.NewNonce()
+	value, err := json.Marshal(c)
+	if err != nil {
+		return coord.Txn{}, fmt.Errorf("encode config: %w", err)
+	}
+	value, err = withExtra(value, c.extra)
+	if err != nil {
+		return coord.Txn{}, err
+	}
+	key := t.keys.Config()
+	return coord.Txn{
+		Origin: "repair",
+		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)},
+		Then:   []clientv3.Op{clientv3.OpPut(key, string(value))},
+		Else:   []clientv3.Op{clientv3.OpGet(key)},
+	}, nil
+}

@@ -1,0 +1,242 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Dedup says what counts as existing when a job is enqueued under an ID.
+type Dedup int
+
+const (
+	// UntilFinished lets an ID be enqueued again once its job is done, dead or
+	// cancelled.
+	UntilFinished Dedup = iota
+	// UntilRetained refuses the ID as long as anything of its job is kept.
+	UntilRetained
+)
+
+// Params describes a job to enqueue. The zero value is a job without a payload.
+type Params struct {
+	// ID names the job: at most one live job of a queue has it. "" makes one up.
+	ID string
+	// Kind selects the handler of a [Mux]; it may be empty.
+	Kind string
+	// Payload is handed to the handler byte for byte.
+	Payload []byte
+	// Priority: higher goes first; 0 is normal.
+	Priority int
+	// RunAt is when the job may be claimed, by the workers' clocks; zero is now.
+	RunAt time.Time
+	// Timeout bounds each attempt; 0 leaves it to the worker.
+	Timeout time.Duration
+	// MaxAttempts is how many failures bury the job; 0 means 5. MaxLosses is how
+	// many counted losses do; 0 means 3.
+	MaxAttempts, MaxLosses int
+	// AtMostOnce starts the job once at most: whatever ends its attempt, it goes to
+	// done or dead.
+	AtMostOnce bool
+	// Dedup says what counts as existing.
+	Dedup Dedup
+	// Labels are free, for people and filters. Trace carries trace context, such as
+	// traceparent.
+	Labels, Trace map[string]string
+}
+
+// EnqueueResult is the outcome of one item of a batch: Job, or Err.
+type EnqueueResult struct {
+	Job *Job
+	Err error
+}
+
+// Enqueue adds one job. It blocks until the outcome is known or ctx ends:
+//
+//   - nil: the job exists, exactly once, however often an answer was lost;
+//   - [*ExistsError], which matches [ErrExists]: a job of that ID exists;
+//   - [ErrBacklogFull], or an [coord.InputError]: nothing was written;
+//   - [coord.ErrUnknown]: ctx ended while the request was under way. With an ID of
+//     your own it is safe to call again.
+func (q *Queue) Enqueue(ctx context.Context, p Params) (*Job, error) {
+	e, err := q.begin(p)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
+	}
+	job, err := e.finish(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue job %s to %s: %w", e.record.ID, q.name, err)
+	}
+	return job, nil
+}
+
+// batchInFlight bounds how many items of a batch are handed over at once.
+const batchInFlight = 4096
+
+// EnqueueBatch adds jobs, any number of them, in order: results[i] belongs to
+// items[i], and each succeeds or fails alone. The error is not nil only when
+// nothing was tried. Jobs of one batch keep their order in the queue as far as
+// they share a priority.
+func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResult, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("enqueue batch to %s: %w", q.name, err)
+	}
+	if err := q.backlog.check(q); err != nil {
+		return nil, fmt.Errorf("enqueue batch to %s: %w", q.name, err)
+	}
+	results := make([]EnqueueResult, len(items))
+	for start := 0; start < len(items); start += batchInFlight {
+		end := min(start+batchInFlight, len(items))
+		begun := make([]*enqueueing, end-start)
+		for i := start; i < end; i++ {
+			begun[i-start], results[i].Err = q.begin(items[i])
+		}
+		for i, e := range begun {
+			if e != nil {
+				results[start+i].Job, results[start+i].Err = e.finish(ctx)
+			}
+		}
+	}
+	return results, nil
+}
+
+// EnqueueOps returns the compares and writes that enqueue a job, for the caller's
+// own Txn, or as ops of [Claim.CompleteWith], which adds the compares itself: the
+// job is created together with everything else, or not at all. It does not talk to
+// etcd. An ID that was used before and is still retained makes the compares fail.
+func (q *Queue) EnqueueOps(p Params) (id string, cmps []clientv3.Cmp, ops []clientv3.Op, err error) {
+	e, err := q.prepare(p)
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
+	}
+	txn, err := q.txns.enqueue(e.record, p.Payload, enqueueSeen{})
+	if err != nil {
+		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
+	}
+	return e.record.ID, txn.If, txn.Then, nil
+}
+
+// enqueueing is one enqueue under way.
+type enqueueing struct {
+	q       *Queue
+	p       Params
+	record  *record
+	pending *coord.Pending
+}
+
+func (q *Queue) prepare(p Params) (*enqueueing, error) {
+	if err := p.validate(q.cfg.MaxPayload); err != nil {
+		return nil, err
+	}
+	return &enqueueing{q: q, p: p, record: newRecord(p, q.seq.Add(1), time.Now())}, nil
+}
+
+// begin hands the first try over.
+func (q *Queue) begin(p Params) (*enqueueing, error) {
+	if err := q.backlog.check(q); err != nil {
+		return nil, err
+	}
+	e, err := q.prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	txn, err := q.txns.enqueue(e.record, p.Payload, enqueueSeen{})
+	if err != nil {
+		return nil, err
+	}
+	e.pending = q.committer.Go(txn)
+	return e, nil
+}
+
+// newRecord makes the first record of a job.
+func newRecord(p Params, seq uint64, now time.Time) *record {
+	r := &record{
+		Nonce: coord.NewNonce(), Version: recordVersion, ID: p.ID, Born: coord.NewNonce(), Kind: p.Kind,
+		Labels: p.Labels, Trace: p.Trace, Priority: p.Priority, Seq: seq,
+		TimeoutMS: int64((p.Timeout + time.Millisecond - 1) / time.Millisecond), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
+		AtMostOnce: p.AtMostOnce, EnqueuedAt: stamp(now),
+	}
+	if r.ID == "" {
+		r.ID = newID(now)
+	}
+	if p.RunAt.After(now) {
+		r.RunAt = stamp(p.RunAt)
+	}
+	if len(p.Payload) > inlineLimit {
+		r.Beside = len(p.Payload)
+	} else {
+		r.setPayload(p.Payload)
+	}
+	return r
+}
+
+// finish waits for the outcome, and tries again with what it read when the ID was
+// used before.
+func (e *enqueueing) finish(ctx context.Context) (*Job, error) {
+	for range maxTries {
+		r, err := e.pending.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r.Succeeded {
+			job := e.record.view(e.q.name, inJobs, r.Revision, time.Now(), nobody)
+			job.Payload, job.PayloadSize = e.p.Payload, len(e.p.Payload)
+			return job, nil
+		}
+		seen, err := e.judge(r.Get(0), r.Get(1), r.Get(2))
+		if err != nil {
+			return nil, err
+		}
+		txn, err := e.q.txns.enqueue(e.record, e.p.Payload, seen)
+		if err != nil {
+			return nil, err
+		}
+		e.pending = e.q.committer.Go(txn)
+	}
+	return nil, fmt.Errorf("%w: others keep using the id", ErrConflict)
+}
+
+// judge looks at what is there under the ID: a job in the way, or the remains of
+// one that is over, whose trail is taken up.
+func (e *enqueueing) judge(live, done, dead *mvccpb.KeyValue) (enqueueSeen, error) {
+	var seen enqueueSeen
+	var err error
+	for _, old := range []struct {
+		kv    *mvccpb.KeyValue
+		where place
+	}{{live, inJobs}, {dead, inDead}, {done, inDone}} {
+		if old.kv == nil {
+			continue
+		}
+		r, derr := decodeRecord(old.kv.Value)
+		if old.where == inJobs || e.p.Dedup == UntilRetained {
+			if derr != nil {
+				return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
+			}
+			return seen, &ExistsError{Job: r.view(e.q.name, old.where, old.kv.ModRevision, time.Now(), e.q.index.ownerLives)}
+		}
+		switch old.where {
+		case inDone:
+			seen.done = old.kv.ModRevision
+		case inDead:
+			seen.dead = old.kv.ModRevision
+		}
+		if derr == nil {
+			e.record.Attempt, e.record.Attempts, e.record.LogTotal = r.Attempt, r.Attempts, r.LogTotal
+		}
+		err = errors.Join(err, derr)
+	}
+	if err != nil {
+		return seen, fmt.Errorf("take up the trail of the earlier job: %w", err)
+	}
+	e.record.Nonce = coord.NewNonce()
+	return seen, nil
+}
+
+// nobody lives: for records that are not claimed.
+func nobody(string, int64) bool { return false }

@@ -1,0 +1,112 @@
+package workqueue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// What a call may meet in the queue.
+var (
+	// ErrEmpty means that nothing is claimable now.
+	ErrEmpty = errors.New("nothing to claim")
+	// ErrNotFound means that no live, done or dead job has that ID.
+	ErrNotFound = errors.New("no such job")
+	// ErrExists matches every [ExistsError].
+	ErrExists = errors.New("the job exists")
+	// ErrConflict means that the job moved since it was looked at, so nothing was
+	// changed. Look again.
+	ErrConflict = errors.New("the job changed meanwhile")
+	// ErrNotApplicable means that the job is not where the action needs it, such
+	// as a requeue of a live job.
+	ErrNotApplicable = errors.New("not applicable to a job in this state")
+	// ErrBacklogFull means that etcd's database nears its quota: enqueue again when
+	// it has shrunk, by compaction and defragmentation or by fewer waiting jobs.
+	ErrBacklogFull = errors.New("backlog full: etcd's database nears its quota")
+	// ErrUndecodable means that a record cannot be read; it blocks only itself.
+	ErrUndecodable = errors.New("undecodable job record")
+)
+
+// Why a claim or its context ended.
+var (
+	// ErrCancelled is the cause of a claim's context when the job was cancelled.
+	ErrCancelled = errors.New("the job was cancelled")
+	// ErrSettled means that the claim was closed before: a claim closes once.
+	ErrSettled = errors.New("the claim is settled already")
+	// ErrDraining is the cause of a handler's context when its worker stops and
+	// the time for draining is over.
+	ErrDraining = errors.New("the worker is stopping")
+	// ErrAttemptTimeout is the cause of a handler's context when its attempt took
+	// too long. It matches context.DeadlineExceeded too.
+	ErrAttemptTimeout error = attemptTimeout{}
+)
+
+type attemptTimeout struct{}
+
+func (attemptTimeout) Error() string        { return "the attempt took longer than its timeout" }
+func (attemptTimeout) Is(target error) bool { return target.Error() == "context deadline exceeded" }
+
+// ExistsError tells that an enqueue found a job of its ID. It matches
+// [ErrExists].
+type ExistsError struct {
+	// Job is the one that exists.
+	Job *Job
+}
+
+// Error names the job and where it stands.
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("job %s exists in queue %s: it is %s, at revision %d", e.Job.ID, e.Job.Queue, e.Job.State, e.Job.Revision)
+}
+
+// Is makes errors.Is(err, ErrExists) true.
+func (e *ExistsError) Is(target error) bool { return target == ErrExists }
+
+// outcomeError is an error of a handler that says what becomes of the job.
+type outcomeError struct {
+	outcome verb
+	err     error
+	delay   time.Duration // retry after, snooze
+	final   bool          // permanent
+}
+
+func (e *outcomeError) Error() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
+	if e.outcome == verbSnooze {
+		return "snoozed for " + e.delay.String()
+	}
+	return string(e.outcome)
+}
+
+func (e *outcomeError) Unwrap() error { return e.err }
+
+// Permanent makes err bury the job at once: return it from a handler when no
+// further attempt can succeed.
+func Permanent(err error) error { return &outcomeError{outcome: verbFail, err: err, final: true} }
+
+// RetryAfter makes err count as a failed attempt, with the next one after d
+// instead of after the backoff.
+func RetryAfter(d time.Duration, err error) error {
+	return &outcomeError{outcome: verbFail, err: err, delay: max(d, time.Millisecond)}
+}
+
+// Snooze puts the job off for d without counting anything: return it from a
+// handler whose time has not come.
+func Snooze(d time.Duration) error { return &outcomeError{outcome: verbSnooze, delay: d} }
+
+// Cancel ends the job as cancelled, for reason err: return it from a handler that
+// finds its job pointless.
+func Cancel(err error) error { return &outcomeError{outcome: verbCancel, err: err} }
+
+// conflict wraps a refusal for somebody who guarded by a revision.
+func conflict(what string, err error) error {
+	return fmt.Errorf("%s: %w: %w", what, ErrConflict, err)
+}
+
+// isSessionOver tells that an error or cause comes from the session's end.
+func isSessionOver(err error) bool {
+	return errors.Is(err, coord.ErrSessionLost) || errors.Is(err, coord.ErrClosed)
+}

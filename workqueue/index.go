@@ -1,0 +1,332 @@
+package workqueue
+
+import (
+	"container/heap"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// index is what a process knows of a queue, from mirrors of its jobs, workers,
+// config and of all sessions: a hint, since the Txn decides. Safe for concurrent
+// use; the mirrors write, the workers read.
+type index struct {
+	keys  coord.QueueKeys
+	space coord.Keyspace
+	now   func() time.Time
+
+	mu        sync.Mutex
+	jobs      map[string]*entry // by id
+	ready     readyList
+	scheduled schedule
+	byOwner   map[string]map[*entry]struct{}
+	unread    map[string]error // keys of records that cannot be read
+
+	sessions    map[string]int64 // sid -> create revision
+	sessionsRev int64
+	deaths      []time.Time // session ends of late, for telling a cut from a pill
+	workers     map[string]workerRecord
+	workersGen  int
+	config      config
+	configRev   int64
+
+	listeners map[chan struct{}]struct{}
+	watchers  map[string]func(change) // id -> the claim held by this process
+	empty     chan struct{}           // closed while no live job is known
+}
+
+// change is what happened to a job that this process has claimed.
+type change struct {
+	gone bool
+	rev  int64
+}
+
+// entry is one live job.
+type entry struct {
+	located
+	rank  rank
+	value []byte
+	hash  uint64
+
+	state      entryState
+	readySince time.Time
+	owner      string
+	heapIndex  int
+	// busy: a claim by this process is under way, or was lost to somebody else and
+	// the event that says so has not come yet.
+	busy bool
+	// place is the process's preference for the job, valid for workersGen.
+	place    int
+	placeGen int
+}
+
+type entryState int
+
+const (
+	entryScheduled entryState = iota
+	entryReady
+	entryHeld
+	entryOrphan
+)
+
+// workerRecord is the value of workers/<sid>.
+type workerRecord struct {
+	Nonce       string   `json:"w"`
+	Kinds       []string `json:"kinds,omitempty"` // empty: all
+	Concurrency int      `json:"concurrency"`
+
+	hash uint64
+}
+
+func (w workerRecord) knows(kind string) bool {
+	return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind)
+}
+
+// config is the value of queues/<q>/config.
+type config struct {
+	Nonce  string `json:"w"`
+	Paused bool   `json:"paused,omitempty"`
+	Actor  string `json:"actor,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	extra  map[string]json.RawMessage
+}
+
+func newIndex(space coord.Keyspace, queue string) *index {
+	x := &index{
+		keys: space.Queue(queue), space: space, now: time.Now,
+		jobs: map[string]*entry{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
+		sessions: map[string]int64{}, workers: map[string]workerRecord{},
+		listeners: map[chan struct{}]struct{}{}, watchers: map[string]func(change){},
+		empty: make(chan struct{}),
+	}
+	close(x.empty)
+	return x
+}
+
+// jobSink, sessionSink, workerSink and configSink feed the index from its mirrors.
+type (
+	jobSink     struct{ *index }
+	sessionSink struct{ *index }
+	workerSink  struct{ *index }
+	configSink  struct{ *index }
+)
+
+var _, _, _, _ coord.Sink = jobSink{}, sessionSink{}, workerSink{}, configSink{}
+
+// Reset makes the index show exactly these jobs. Jobs that did not change keep
+// their marks.
+func (s jobSink) Reset(kvs []*mvccpb.KeyValue, rev int64) {
+	x := s.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.unread = map[string]error{}
+	seen := make(map[string]struct{}, len(kvs))
+	for _, kv := range kvs {
+		if id, ok := x.put(kv); ok {
+			seen[id] = struct{}{}
+		}
+	}
+	for id := range x.jobs {
+		if _, ok := seen[id]; !ok {
+			x.drop(id, rev)
+		}
+	}
+	x.wake()
+}
+
+// Apply follows the jobs.
+func (s jobSink) Apply(events []*clientv3.Event, _ int64) {
+	x := s.index
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, ev := range events {
+		if ev.Type == clientv3.EventTypePut {
+			x.put(ev.Kv)
+		} else {
+			delete(x.unread, string(ev.Kv.Key))
+			if p, ok := x.space.Parse(string(ev.Kv.Key)); ok && p.Kind == "jobs" {
+				x.drop(p.ID, ev.Kv.ModRevision)
+			}
+		}
+	}
+	if len(events) > 0 {
+		x.wake()
+	}
+}
+
+// put takes one job's new value. Called with mu held.
+func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
+	r, err := decodeRecord(kv.Value)
+	if err == nil && x.keys.Job(r.ID) != string(kv.Key) {
+		err = ErrUndecodable // it names another job: nothing may be done in its name
+	}
+	if err != nil {
+		// It blocks nothing but itself.
+		x.unread[string(kv.Key)] = err
+		return "", false
+	}
+	if old := x.jobs[r.ID]; old != nil {
+		if old.rev == kv.ModRevision {
+			return r.ID, true
+		}
+		x.detach(old)
+	} else if len(x.jobs) == 0 {
+		x.empty = make(chan struct{})
+	}
+	e := &entry{
+		located: located{record: r, where: inJobs, rev: kv.ModRevision},
+		rank:    rank{r.Priority, kv.CreateRevision, r.Seq, r.ID},
+		hash:    hash64(r.ID),
+	}
+	x.jobs[r.ID] = e
+	x.attach(e)
+	if watch := x.watchers[r.ID]; watch != nil {
+		watch(change{rev: kv.ModRevision})
+	}
+	return r.ID, true
+}
+
+func (x *index) drop(id string, rev int64) {
+	e := x.jobs[id]
+	if e == nil {
+		return
+	}
+	x.detach(e)
+	delete(x.jobs, id)
+	if len(x.jobs) == 0 {
+		close(x.empty)
+	}
+	if watch := x.watchers[id]; watch != nil {
+		watch(change{gone: true, rev: rev})
+	}
+}
+
+// attach puts an entry where its record says. Called with mu held.
+func (x *index) attach(e *entry) {
+	r := e.record
+	switch {
+	case r.claimed():
+		e.state, e.owner = entryHeld, r.Owner
+		if x.byOwner[r.Owner] == nil {
+			x.byOwner[r.Owner] = map[*entry]struct{}{}
+		}
+		x.byOwner[r.Owner][e] = struct{}{}
+		x.judge(e)
+	case r.due(x.now()):
+		x.makeReady(e, entryReady)
+	default:
+		e.state = entryScheduled
+		heap.Push(&x.scheduled, e)
+	}
+}
+
+func (x *index) detach(e *entry) {
+	switch e.state {
+	case entryScheduled:
+		heap.Remove(&x.scheduled, e.heapIndex)
+	case entryReady, entryOrphan:
+		x.ready.remove(e.rank)
+	}
+	if e.owner != "" {
+		delete(x.byOwner[e.owner], e)
+		if len(x.byOwner[e.owner]) == 0 {
+			delete(x.byOwner, e.owner)
+		}
+	}
+}
+
+func (x *index) makeReady(e *entry, s entryState) {
+	e.state, e.readySince = s, x.now()
+	x.ready.insert(e.rank, e)
+}
+
+// judge makes a held job an orphan once its owner is surely gone: its session is
+// not there, and the sessions mirror is not behind the claim.
+func (x *index) judge(e *entry) {
+	if e.state != entryHeld || x.lives(e.record.Owner, e.record.OwnerRev) {
+		return
+	}
+	if x.sessionsRev >= e.rev {
+		x.makeReady(e, entryOrphan)
+	}
+}
+
+func (x *index) lives(sid string, rev int64) bool {
+	got, ok := x.sessions[sid]
+	return ok && got == rev
+}
+
+// promote moves scheduled jobs whose time has come.
+func (x *index) promote(now time.Time) {
+	for len(x.scheduled) > 0 && x.scheduled[0].record.due(now) {
+		x.makeReady(heap.Pop(&x.scheduled).(*entry), entryReady)
+	}
+}
+
+// wake tells the listeners to look again. Called with mu held.
+func (x *index) wake() {
+	for ch := range x.listeners {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// listen returns a channel that gets a value after changes, and how to stop.
+func (x *index) listen() (<-chan struct{}, func()) {
+	ch := make(chan struct{}, 1)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.listeners[ch] = struct{}{}
+	return ch, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.listeners, ch)
+	}
+}
+
+// follow calls f, with the index locked, for every change of job id behind
+// revision rev, at once if there was one already.
+func (x *index) follow(id string, rev int64, f func(change)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.watchers[id] = f
+	if e := x.jobs[id]; e != nil && e.rev > rev {
+		f(change{rev: e.rev})
+	}
+}
+
+func (x *index) unfollow(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.watchers, id)
+}
+
+// schedule is a heap of the jobs that wait for their time.
+type schedule []*entry
+
+func (s schedule) Len() int           { return len(s) }
+func (s schedule) Less(i, j int) bool { return s[i].record.RunAt.Before(s[j].record.RunAt) }
+func (s schedule) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].heapIndex, s[j].heapIndex = i, j
+}
+func (s *schedule) Push(v any) {
+	e := v.(*entry)
+	e.heapIndex = len(*s)
+	*s = append(*s, e)
+}
+func (s *schedule) Pop() any {
+	old := *s
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*s = old[:len(old)-1]
+	return e
+}

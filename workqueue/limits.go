@@ -1,0 +1,88 @@
+package workqueue
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// The caps that keep every closing Txn within what etcd takes (1.5 MiB).
+const (
+	// DefaultMaxPayload is the payload limit unless Config.MaxPayload says
+	// otherwise, in bytes.
+	DefaultMaxPayload = 256 << 10
+	// MaxResult bounds a result, in bytes.
+	MaxResult = 256 << 10
+	// MaxProgress bounds a progress report and a checkpoint each, in bytes.
+	MaxProgress = 64 << 10
+
+	inlineLimit  = 1 << 10
+	hardPayload  = 900 << 10
+	maxError     = 1 << 10
+	maxLabels    = 32
+	maxLabelText = 256
+	maxReason    = 256
+)
+
+func checkSize(field string, n, limit int) error {
+	if n <= limit {
+		return nil
+	}
+	return &coord.InputError{Field: field, Value: strconv.Itoa(n) + " bytes",
+		Reason: fmt.Sprintf("at most %d bytes are accepted; keep large data elsewhere and pass a reference", limit)}
+}
+
+// validate checks what a caller wants to enqueue.
+func (p Params) validate(maxPayload int) error {
+	if p.ID != "" {
+		if err := coord.ValidateName("id", p.ID); err != nil {
+			return err
+		}
+	}
+	if p.Kind != "" {
+		if err := coord.ValidateName("kind", p.Kind); err != nil {
+			return err
+		}
+	}
+	if err := checkSize("payload", len(p.Payload), maxPayload); err != nil {
+		return err
+	}
+	if err := checkLabels("labels", p.Labels); err != nil {
+		return err
+	}
+	if err := checkLabels("trace", p.Trace); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		field string
+		n     int
+	}{{"max attempts", p.MaxAttempts}, {"max losses", p.MaxLosses}} {
+		if c.n < 0 {
+			return &coord.InputError{Field: c.field, Value: strconv.Itoa(c.n), Reason: "it must not be negative; 0 means the default"}
+		}
+	}
+	if p.Timeout < 0 {
+		return &coord.InputError{Field: "timeout", Value: p.Timeout.String(), Reason: "it must not be negative; 0 means the worker's"}
+	}
+	if !p.RunAt.IsZero() && (p.RunAt.Year() < 1970 || p.RunAt.Year() > 9999) {
+		return &coord.InputError{Field: "run at", Value: p.RunAt.Format(time.RFC3339), Reason: "it must lie between the years 1970 and 9999"}
+	}
+	return nil
+}
+
+func checkLabels(field string, labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return &coord.InputError{Field: field, Value: strconv.Itoa(len(labels)), Reason: fmt.Sprintf("at most %d are accepted", maxLabels)}
+	}
+	for k, v := range labels {
+		if err := coord.ValidateName(field, k); err != nil {
+			return err
+		}
+		if len(v) > maxLabelText {
+			return &coord.InputError{Field: field + "." + k, Value: v, Reason: fmt.Sprintf("at most %d bytes are accepted", maxLabelText)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package workqueue
+
+import (
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+const (
+	// headWindow is how far into the queue a process looks for jobs that
+	// rendezvous hashing gives it.
+	headWindow = 256
+	// stagger is how long each next process in a job's order of preference waits
+	// before it takes the job in place of those before it.
+	stagger = 25 * time.Millisecond
+	// maxStagger bounds that wait, however many processes there are.
+	maxStagger = 250 * time.Millisecond
+)
+
+// candidate is a job that may be claimable, as the index showed it.
+type candidate struct {
+	located
+	entry  *entry
+	orphan bool
+	cut    bool  // the owner went in a cut: the loss counts against no job
+	config int64 // the config's revision that was seen
+}
+
+// asker is who looks for jobs.
+type asker struct {
+	sid string
+	ttl time.Duration
+	// knows tells which kinds the handler can work; nil knows all.
+	knows func(kind string) bool
+	// skip leaves a job alone, such as one whose abandoned handler still runs here.
+	skip func(id string) bool
+	// suspect tells that a job with two or more counted losses runs here already:
+	// one at a time, so that the next crash names the culprit.
+	suspect bool
+}
+
+// pick chooses up to n jobs for the asker and marks them busy, in queue order:
+// those that rendezvous hashing gives it at once, any other when the processes
+// before it had their time. Wake is when to look again although nothing changed;
+// zero means never. Each candidate must be given back with settleEntry.
+func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.now()
+	x.promote(now)
+	if len(x.scheduled) > 0 {
+		wake = x.scheduled[0].record.RunAt
+	}
+	if x.config.Paused {
+		return nil, time.Time{}
+	}
+	looked := 0
+	for e := range x.ready.all() {
+		if len(picked) >= n || looked >= headWindow+8*n {
+			break
+		}
+		r := e.record
+		if e.busy || a.skip != nil && a.skip(r.ID) || a.knows != nil && !a.knows(r.Kind) || r.Losses >= 2 && a.suspect {
+			continue
+		}
+		looked++
+		if wait := min(time.Duration(x.placeOf(e, a.sid))*stagger, maxStagger); now.Sub(e.readySince) < wait {
+			wake = soonest(wake, e.readySince.Add(wait))
+			continue
+		}
+		a.suspect = a.suspect || r.Losses >= 2
+		picked = append(picked, x.take(e, a, now))
+	}
+	return picked, wake
+}
+
+// first chooses one job without a preference: the spread-th of those claimable,
+// counted from the head, or the last of them when there are fewer.
+func (x *index) first(spread int, a asker) (c candidate, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.now()
+	x.promote(now)
+	if x.config.Paused {
+		return candidate{}, false
+	}
+	var found *entry
+	for e := range x.ready.all() {
+		if e.busy {
+			continue
+		}
+		found = e
+		if spread--; spread < 0 {
+			break
+		}
+	}
+	if found == nil {
+		return candidate{}, false
+	}
+	return x.take(found, a, now), true
+}
+
+func (x *index) take(e *entry, a asker, now time.Time) candidate {
+	e.busy = true
+	return candidate{
+		located: e.located, entry: e, orphan: e.state == entryOrphan,
+		cut: e.state == entryOrphan && isCut(x.deaths, len(x.sessions), a.ttl, now), config: x.configRev,
+	}
+}
+
+// settleEntry ends the mark of a pick. A job that somebody else took stays marked
+// until the event that says so.
+func (x *index) settleEntry(c candidate, moved bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !moved {
+		c.entry.busy = false
+		x.wake()
+	}
+}
+
+// placeOf is the process's place in the job's order of preference.
+func (x *index) placeOf(e *entry, sid string) int {
+	if e.placeGen == x.workersGen+1 {
+		return e.place
+	}
+	e.placeGen, e.place = x.workersGen+1, 0
+	self, ok := x.workers[sid]
+	if !ok || len(x.workers) == 1 {
+		return 0
+	}
+	mine := mix(e.hash ^ self.hash)
+	for other, w := range x.workers {
+		if other != sid && w.knows(e.record.Kind) && mix(e.hash^w.hash) > mine {
+			e.place++
+		}
+	}
+	return e.place
+}
+
+// ownedBy lists the jobs that the index shows as claimed by sid.
+func (x *index) ownedBy(sid string) []located {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var owned []located
+	for e := range x.byOwner[sid] {
+		owned = append(owned, e.located)
+	}
+	return owned
+}
+
+// ownerLives tells whether the index knows the owner as live.
+func (x *index) ownerLives(sid string, rev int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.lives(sid, rev)
+}
+
+// emptied returns a channel that is closed while no live job is known.
+func (x *index) emptied() <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.empty
+}
+
+func soonest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (c candidate) token() coord.Token { return coord.Token(c.rev) }

@@ -1,0 +1,171 @@
+package workqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// note is the value of progress/<id>: the latest report and checkpoint.
+type note struct {
+	Nonce        string          `json:"w"`
+	Token        coord.Token     `json:"token"`
+	At           time.Time       `json:"at"`
+	Progress     json.RawMessage `json:"progress,omitempty"`
+	Progress64   []byte          `json:"progress_base64,omitempty"`
+	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
+	Checkpoint64 []byte          `json:"checkpoint_base64,omitempty"`
+}
+
+func (n *note) progress() []byte   { return either(n.Progress, n.Progress64) }
+func (n *note) checkpoint() []byte { return either(n.Checkpoint, n.Checkpoint64) }
+
+func either(j json.RawMessage, b []byte) []byte {
+	if b != nil {
+		return b
+	}
+	return j
+}
+
+// notes is a claim's side of progress/<id>: one write in flight, and the newest
+// wish behind it.
+type notes struct {
+	mu     sync.Mutex
+	wish   note
+	rev    int64 // the key's mod revision as this claim last saw it
+	wished int   // counts wishes
+	kept   int   // the wish that was written last
+	err    error
+	flying bool
+	wake   chan struct{}
+}
+
+// load takes what earlier attempts left.
+func (n *notes) load(kv *mvccpb.KeyValue, j *Job) {
+	if kv == nil {
+		return
+	}
+	n.rev = kv.ModRevision
+	if json.Unmarshal(kv.Value, &n.wish) == nil {
+		j.Progress, j.Checkpoint = n.wish.progress(), n.wish.checkpoint()
+	}
+}
+
+// any tells whether there may be a progress key.
+func (n *notes) any() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rev != 0 || n.wished > 0
+}
+
+// Progress reports how far the work is, under the claim's fence, for people and
+// tools; the token stays. It blocks until this report, or a newer one that replaced
+// it, is written, or ctx ends. It returns [coord.ErrFenced] when the claim is no
+// longer current: stop working then. At most [MaxProgress] bytes.
+func (c *Claim) Progress(ctx context.Context, b []byte) error {
+	return c.keep(ctx, "progress", b, func(n *note) { n.Progress, n.Progress64 = split(b) })
+}
+
+// Checkpoint keeps b for the next attempt, which finds it in its Job, and for
+// [Queue.Get]. It blocks and fails as Progress does. A loss does not count against
+// the job when progress or a checkpoint was written since the claim.
+func (c *Claim) Checkpoint(ctx context.Context, b []byte) error {
+	return c.keep(ctx, "checkpoint", b, func(n *note) { n.Checkpoint, n.Checkpoint64 = split(b) })
+}
+
+func (c *Claim) keep(ctx context.Context, field string, b []byte, set func(*note)) error {
+	what := "keep " + field + " of job " + c.job.ID
+	if err := checkSize(field, len(b), MaxProgress); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	n := &c.notes
+	n.mu.Lock()
+	if n.wake == nil {
+		n.wake = make(chan struct{})
+	}
+	set(&n.wish)
+	n.wished++
+	mine := n.wished
+	if !n.flying {
+		n.err = nil
+		if n.flying = c.q.behind(c.writeNotes); !n.flying {
+			n.mu.Unlock()
+			return fmt.Errorf("%s: %w", what, coord.ErrClosed)
+		}
+	}
+	for n.kept < mine && n.err == nil {
+		wake := n.wake
+		n.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w: %w", what, coord.ErrUnknown, context.Cause(ctx))
+		}
+		n.mu.Lock()
+	}
+	err := n.err
+	if n.kept >= mine {
+		err = nil
+	}
+	n.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// writeNotes writes the newest wish until there is no newer one.
+func (c *Claim) writeNotes(ctx context.Context) {
+	n := &c.notes
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.kept < n.wished && n.err == nil {
+		wish, wished, seen := n.wish, n.wished, n.rev
+		n.mu.Unlock()
+		rev, err := c.writeNote(ctx, wish, seen)
+		n.mu.Lock()
+		if n.err = err; err == nil {
+			n.rev, n.kept = rev, wished
+		}
+		close(n.wake)
+		n.wake = make(chan struct{})
+	}
+	n.flying = false
+}
+
+// writeNote writes one wish and returns the key's new revision. Repeating an
+// unknown one is safe, because its own success moves the revision that it compares.
+func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, error) {
+	wish.Nonce, wish.Token, wish.At = coord.NewNonce(), c.fence.Token, stamp(time.Now())
+	value, err := encodeJSON(wish)
+	if err != nil {
+		return 0, err
+	}
+	committer := c.session.Committer()
+	for {
+		r, err := committer.Do(ctx, c.q.txns.progress(c.fence, c.job.ID, string(value), seen))
+		switch {
+		case err == nil && r.Succeeded:
+			return r.Revision, nil
+		case err == nil:
+			kv := r.Get(1)
+			if kv != nil && coord.NonceOf(kv.Value) == wish.Nonce {
+				return kv.ModRevision, nil
+			}
+			return 0, coord.Refusal(r, c.fence)
+		case ctx.Err() != nil:
+			return 0, err
+		case errors.Is(err, coord.ErrClosed) && committer != c.q.committer:
+			committer = c.q.committer
+		case !errors.Is(err, coord.ErrUnknown):
+			return 0, err
+		}
+	}
+}

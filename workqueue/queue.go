@@ -1,0 +1,212 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// maxTries bounds how often a call looks again after somebody else was faster.
+const maxTries = 8
+
+// Config configures [Open]. Only Queue must be set.
+type Config struct {
+	// Queue is the queue's name.
+	Queue string
+	// Root is the key prefix; "" means [coord.DefaultRoot].
+	Root string
+	// Identity is a label for people, such as a host or pod name; "" means the
+	// host name.
+	Identity string
+	// MaxPayload is the payload limit in bytes; 0 means [DefaultMaxPayload], more
+	// than 900 KiB is not accepted, since etcd would not take it.
+	MaxPayload int
+	// Retention is how long done jobs are kept; 0 means 1 h. Whatever its value,
+	// this process keeps at most RetainJobs jobs and RetainBytes bytes (10,000 and
+	// 64 MiB by default); the oldest go first.
+	Retention   time.Duration
+	RetainJobs  int
+	RetainBytes int
+	// Backoff is the pause between failed attempts, and between counted losses.
+	Backoff Backoff
+	// Mirror tunes the watches; the zero value is right.
+	Mirror coord.MirrorConfig
+	// Logger logs what no caller sees; nil logs nothing.
+	Logger *zap.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxPayload == 0 {
+		c.MaxPayload = DefaultMaxPayload
+	}
+	if c.Retention == 0 {
+		c.Retention = time.Hour
+	}
+	if c.RetainJobs == 0 {
+		c.RetainJobs = 10_000
+	}
+	if c.RetainBytes == 0 {
+		c.RetainBytes = 64 << 20
+	}
+	if c.Identity == "" {
+		c.Identity = hostname()
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	if err := coord.ValidateName("queue", c.Queue); err != nil {
+		return err
+	}
+	if err := coord.ValidateName("identity", c.Identity); err != nil {
+		return err
+	}
+	if c.MaxPayload < 0 || c.MaxPayload > hardPayload {
+		return &coord.InputError{Field: "max payload", Value: fmt.Sprint(c.MaxPayload), Reason: fmt.Sprintf("it is at most %d bytes: etcd refuses larger requests", hardPayload)}
+	}
+	if c.Retention < time.Second || c.RetainJobs < 0 || c.RetainBytes < 0 {
+		return &coord.InputError{Field: "retention", Value: c.Retention.String(), Reason: "it is at least 1s, and the limits of jobs and bytes are not negative"}
+	}
+	return nil
+}
+
+// Queue is a handle on one queue: it owns a mirror of the queue's jobs, started
+// on first use, a committer for what it writes itself, and the leases that done
+// jobs hang on. Close joins them. Safe for concurrent use; open one per process
+// and queue.
+type Queue struct {
+	name      string
+	cfg       Config
+	client    *clientv3.Client
+	store     *coord.Store
+	keys      coord.QueueKeys
+	txns      txns
+	committer *coord.Committer
+	index     *index
+	retention *retention
+	backlog   backlog
+	log       *zap.Logger
+	seq       atomic.Uint64
+
+	life   context.Context // ends with Close
+	cancel context.CancelFunc
+	mu     sync.Mutex // orders behind and Close
+	wg     sync.WaitGroup
+
+	mirrorOnce sync.Once
+	mirror     *coord.Mirror
+	closeOnce  sync.Once
+	closeErr   error
+}
+
+// Open returns a handle on a queue, which need not exist: a queue is its jobs. It
+// makes one linearizable read, so that a wrong endpoint or a missing permission
+// shows here; it blocks until then or until ctx ends. The client stays the
+// caller's and must outlive the handle.
+func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("open queue: %w", err)
+	}
+	store, err := coord.NewStore(client, cfg.Root, cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
+	}
+	keys := store.Keys().Queue(cfg.Queue)
+	if _, err := store.Get(ctx, keys.Config()); err != nil {
+		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
+	}
+	q := &Queue{
+		name: cfg.Queue, cfg: cfg, client: client, store: store, keys: keys, txns: txns{keys: keys, space: store.Keys()},
+		committer: store.NewCommitter(cfg.Identity), index: newIndex(store.Keys(), cfg.Queue),
+		log: cfg.Logger.With(zap.String("queue", cfg.Queue)),
+	}
+	q.life, q.cancel = context.WithCancel(context.Background())
+	q.retention = newRetention(store, cfg, q.log)
+	q.mirror = store.Mirror(cfg.Mirror)
+	q.mirror.Add(keys.Config(), configSink{q.index})
+	q.mirror.Add(keys.Workers(), workerSink{q.index})
+	q.mirror.Add(store.Keys().Sessions(), sessionSink{q.index})
+	q.mirror.Add(keys.Jobs(), jobSink{q.index})
+	return q, nil
+}
+
+// Name is the queue's name.
+func (q *Queue) Name() string { return q.name }
+
+// Close stops the mirror, settles what is still being written, and joins every
+// goroutine of the handle, within about 10 s. Workers must have stopped. Closing
+// twice is fine.
+func (q *Queue) Close() error {
+	q.closeOnce.Do(func() {
+		q.mu.Lock()
+		q.cancel()
+		q.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		q.closeErr = errors.Join(q.committer.Close(ctx), q.retention.close(ctx))
+		q.wg.Wait()
+	})
+	return q.closeErr
+}
+
+// sync starts the mirror, once, and waits until it shows the queue.
+func (q *Queue) sync(ctx context.Context) error {
+	q.mirrorOnce.Do(func() {
+		q.behind(func(ctx context.Context) { _ = q.mirror.Run(ctx) })
+	})
+	select {
+	case <-q.mirror.Synced():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("read queue %s: %w", q.name, context.Cause(ctx))
+	case <-q.life.Done():
+		return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
+	}
+}
+
+// behind runs f in the background until Close at the latest, for clean-up that
+// must outlive its caller; false means that the handle is closed.
+func (q *Queue) behind(f func(ctx context.Context)) bool {
+	q.mu.Lock() // so that nothing starts behind Close's Wait
+	defer q.mu.Unlock()
+	if q.life.Err() != nil {
+		return false
+	}
+	q.wg.Go(func() { f(q.life) })
+	return true
+}
+
+// located finds a job wherever it is, at one revision. A nil record means that
+// there is none.
+func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (l located, resp *clientv3.TxnResponse, err error) {
+	gets := append([]clientv3.Op{
+		clientv3.OpGet(q.keys.Job(id)), clientv3.OpGet(q.keys.Done(id)), clientv3.OpGet(q.keys.Dead(id)),
+	}, more...)
+	if resp, err = q.store.Read(ctx, gets...); err != nil {
+		return located{}, nil, err
+	}
+	for where := inJobs; where <= inDead; where++ {
+		kvs := resp.Responses[where].GetResponseRange().Kvs
+		if len(kvs) == 0 {
+			continue
+		}
+		r, err := decodeRecord(kvs[0].Value)
+		if err != nil {
+			return located{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
+		}
+		return located{record: r, where: where, rev: kvs[0].ModRevision, noted: r.Attempt > 0}, resp, nil
+	}
+	return located{}, resp, nil
+}

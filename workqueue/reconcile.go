@@ -1,0 +1,58 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// reconcileEvery is how often a worker looks for claims of its own session that
+// nobody in the process knows.
+const reconcileEvery = 3 * time.Second
+
+// reconcile releases the strays of a session: claims that were applied although
+// their answer was lost beyond finding out. Without it a job would stay claimed by
+// a live session that does not run it.
+func (q *Queue) reconcile(s *coord.Session) {
+	owned := map[string]located{}
+	var nonces []string
+	for _, l := range q.index.ownedBy(s.ID()) {
+		owned[l.record.Nonce] = l
+		nonces = append(nonces, l.record.Nonce)
+	}
+	for _, nonce := range s.Strays(nonces, time.Now()) {
+		l := owned[nonce]
+		q.behind(func(ctx context.Context) {
+			if err := q.releaseStray(ctx, s, l); err != nil && !errors.Is(err, coord.ErrFenced) {
+				q.log.Warn("release stray claim", zap.String("job", l.record.ID), zap.Error(err))
+			}
+		})
+	}
+}
+
+func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located) error {
+	token := coord.Token(l.rev)
+	fence := coord.Fence{Key: q.keys.Job(l.record.ID), Token: token, Nonce: l.record.Nonce}
+	n, err := transition(l.record, l.where, event{
+		verb: verbRelease, now: time.Now(), nonce: coord.NewNonce(), token: token, err: "the claim's answer was lost", delay: q.delay(),
+	})
+	if err != nil {
+		return err
+	}
+	txn, err := q.txns.close(fence, l, n, 0)
+	if err != nil {
+		return err
+	}
+	r, err := s.Committer().Do(ctx, txn)
+	if err != nil {
+		return err
+	}
+	if !r.Succeeded {
+		return coord.Refusal(r, fence)
+	}
+	return nil
+}

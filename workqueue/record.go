@@ -1,0 +1,222 @@
+package workqueue
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// recordVersion is the version of the record format that this code writes. It
+// reads this one and older ones.
+const recordVersion = 1
+
+// record is the value of a job's key, in jobs/, done/ and dead/ alike: JSON that
+// a person can read with etcdctl. The head nonce comes first, fresh at every
+// write, so that a guard can compare the value's head. Fields that this version
+// does not know survive a rewrite.
+type record struct {
+	Nonce   string `json:"w"`
+	Version int    `json:"v"`
+	ID      string `json:"id"`
+	// Born never changes: with the id it names this job and no later one of the
+	// same id.
+	Born string `json:"born"`
+	Kind string `json:"kind,omitempty"`
+
+	// Payload is kept as JSON only when that gives the same bytes back, else in
+	// Payload64; Beside is the size of a payload that lies beside the record.
+	Payload   json.RawMessage `json:"payload,omitempty"`
+	Payload64 []byte          `json:"payload_base64,omitempty"`
+	Beside    int             `json:"payload_beside,omitempty"`
+
+	Labels      map[string]string `json:"labels,omitempty"`
+	Trace       map[string]string `json:"trace,omitempty"`
+	Priority    int               `json:"priority,omitempty"`
+	Seq         uint64            `json:"seq,omitempty"` // place among jobs of one revision
+	RunAt       time.Time         `json:"run_at,omitzero"`
+	TimeoutMS   int64             `json:"timeout_ms,omitempty"`
+	MaxAttempts int               `json:"max_attempts,omitempty"`
+	MaxLosses   int               `json:"max_losses,omitempty"`
+	AtMostOnce  bool              `json:"at_most_once,omitempty"`
+	EnqueuedAt  time.Time         `json:"enqueued_at,omitzero"`
+
+	// Attempt is the ordinal of the latest attempt: it only grows.
+	Attempt  int `json:"attempt,omitempty"`
+	Failures int `json:"failures,omitempty"`
+	// Losses are the counted ones in a row: see transition.
+	Losses int `json:"losses,omitempty"`
+
+	// Invariant: Owner is set exactly while the job is claimed.
+	Owner     string    `json:"owner,omitempty"`
+	OwnerRev  int64     `json:"owner_rev,omitempty,string"`
+	ClaimedAt time.Time `json:"claimed_at,omitzero"`
+
+	Outcome    Outcome         `json:"outcome,omitempty"` // in done/ and dead/
+	FinishedAt time.Time       `json:"finished_at,omitzero"`
+	Error      string          `json:"error,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`
+	Result64   []byte          `json:"result_base64,omitempty"`
+
+	// Attempts is the audit trail: the last logLimit entries of LogTotal.
+	LogTotal int       `json:"attempts_total,omitempty"`
+	Attempts []Attempt `json:"attempts,omitempty"`
+
+	extra map[string]json.RawMessage
+}
+
+// encode writes a record. The order of fields is fixed, the head nonce first.
+func (r *record) encode() ([]byte, error) {
+	b, err := encodeJSON(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode job %s: %w", r.ID, err)
+	}
+	return withExtra(b, r.extra)
+}
+
+// encodeJSON writes v without the escapes for HTML, which would change the bytes
+// of payloads.
+func encodeJSON(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// withExtra appends the members of extra to a JSON object that is not empty.
+func withExtra(object []byte, extra map[string]json.RawMessage) ([]byte, error) {
+	if len(extra) == 0 {
+		return object, nil
+	}
+	b := bytes.TrimSuffix(object, []byte("}"))
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return nil, fmt.Errorf("encode field %q: %w", name, err)
+		}
+		b = append(append(append(append(b, ','), quoted...), ':'), extra[name]...)
+	}
+	return append(b, '}'), nil
+}
+
+// decodeRecord reads a record and keeps the fields that it does not know.
+func decodeRecord(value []byte) (*record, error) {
+	if coord.NonceOf(value) == "" {
+		return nil, fmt.Errorf("%w: it does not begin with a head nonce", ErrUndecodable)
+	}
+	r := &record{}
+	dec := json.NewDecoder(bytes.NewReader(value))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(r)
+	if err != nil && strings.Contains(err.Error(), "unknown field") {
+		*r = record{}
+		if err = json.Unmarshal(value, r); err == nil {
+			r.extra, err = unknownFields(value)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
+	case r.Version > recordVersion:
+		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrUndecodable, r.Version, recordVersion)
+	case r.ID == "" || r.Version < 1:
+		return nil, fmt.Errorf("%w: id or version is missing", ErrUndecodable)
+	}
+	return r, nil
+}
+
+// unknownFields returns the members that record has no field for.
+func unknownFields(value []byte) (map[string]json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(value, &all); err != nil {
+		return nil, err
+	}
+	for name := range all {
+		if _, ok := knownFields[name]; ok {
+			delete(all, name)
+		}
+	}
+	return all, nil
+}
+
+// knownFields are the JSON names of record's fields.
+var knownFields = fieldNames()
+
+func (r *record) claimed() bool { return r.Owner != "" }
+
+// due tells whether an open job may be claimed at now.
+func (r *record) due(now time.Time) bool { return !r.RunAt.After(now) }
+
+// payload returns the bytes that were enqueued, unless they lie beside.
+func (r *record) payload() []byte {
+	if r.Payload64 != nil {
+		return r.Payload64
+	}
+	return r.Payload
+}
+
+// setPayload keeps payload in the record.
+func (r *record) setPayload(b []byte) { r.Payload, r.Payload64 = split(b) }
+
+func (r *record) setResult(b []byte) { r.Result, r.Result64 = split(b) }
+
+func (r *record) result() []byte {
+	if r.Result64 != nil {
+		return r.Result64
+	}
+	return r.Result
+}
+
+// split returns b as JSON when encoding it as such gives the same bytes back,
+// else as bytes for base64.
+func split(b []byte) (json.RawMessage, []byte) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	var buf bytes.Buffer
+	if json.Compact(&buf, b) == nil && bytes.Equal(buf.Bytes(), b) {
+		return b, nil
+	}
+	return nil, b
+}
+
+// logLimit is how many entries of the audit trail a record keeps.
+const logLimit = 20
+
+// log appends to the audit trail. An entry that only repeats the one before is
+// collapsed into it.
+func (r *record) log(a Attempt) {
+	a.Error = cut(a.Error, maxError)
+	r.LogTotal++
+	r.Attempts = slices.Clone(r.Attempts)
+	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].repeats(a) {
+		a.Repeated = r.Attempts[n-1].Repeated + 1
+		r.Attempts[n-1] = a
+		return
+	}
+	r.Attempts = append(r.Attempts, a)
+	if extra := len(r.Attempts) - logLimit; extra > 0 {
+		r.Attempts = r.Attempts[extra:]
+	}
+}
+
+// cut shortens s to at most n bytes, at a rune boundary, keeping the end: the
+// last lines of an error say most.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const mark = "..."
+	return mark + strings.ToValidUTF8(s[len(s)-n+len(mark):], "")
+}
+
+// stamp is now as records keep it: UTC, to the millisecond.
+func stamp(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }

@@ -1,0 +1,62 @@
+package workqueue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Refusal is the evidence of the last late write for a job that was refused.
+type Refusal struct {
+	// Nonce is the record's head.
+	Nonce string `json:"w"`
+	// Verb is what the late owner wanted, such as "complete".
+	Verb string `json:"verb"`
+	// Token is the one that was no longer current.
+	Token coord.Token `json:"token"`
+	// Owner is the session that came late.
+	Owner string `json:"owner"`
+	// Attempt is the ordinal of the late attempt.
+	Attempt int `json:"attempt"`
+	// At is when, by the late owner's clock.
+	At time.Time `json:"at"`
+	// Size and SHA256 are of the result that was refused.
+	Size   int    `json:"size"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// keepRefusal writes the evidence beside the job, best effort: never on the job's
+// key, since that would fence the live owner.
+func (q *Queue) keepRefusal(ctx context.Context, c *Claim, e event) {
+	ev := Refusal{
+		Nonce: coord.NewNonce(), Verb: string(e.verb), Token: c.fence.Token, Owner: c.session.ID(),
+		Attempt: c.job.Attempt, At: stamp(e.now), Size: len(e.result),
+	}
+	if len(e.result) > 0 {
+		sum := sha256.Sum256(e.result)
+		ev.SHA256 = hex.EncodeToString(sum[:])
+	}
+	value, err := json.Marshal(ev)
+	if err == nil {
+		var lease clientv3.LeaseID
+		if lease, err = q.retention.lease(ctx, len(value)); err == nil {
+			_, err = q.committer.Do(ctx, q.txns.refused(c.job.ID, string(value), lease))
+		}
+	}
+	if err != nil {
+		q.log.Info("keep evidence of a refused write", zap.String("job", c.job.ID), zap.Error(err))
+	}
+}
+
+// refused keeps the last refusal of a job. There is nothing to compare: it is only
+// written once a refusal is proven, and the last one wins.
+func (t txns) refused(id, value string, lease clientv3.LeaseID) coord.Txn {
+	return coord.Txn{Origin: "evidence", Then: []clientv3.Op{clientv3.OpPut(t.keys.Refused(id), value, clientv3.WithLease(lease))}}
+}

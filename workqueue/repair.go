@@ -1,0 +1,97 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Cancel ends a live job as cancelled, whoever owns it: a running owner is fenced
+// and its context ends with cause [ErrCancelled]. It returns the job as it is
+// then; [ErrNotFound]; [ErrNotApplicable] when the job is over already;
+// [ErrConflict] when By.Revision is not current.
+func (q *Queue) Cancel(ctx context.Context, id string, by By) (*Job, error) {
+	return q.intervene(ctx, id, verbCancel, by)
+}
+
+// Requeue brings a dead, done or cancelled job back, its counters reset, its trail
+// kept, behind the jobs that wait. From done only while the payload is still
+// there. It returns as Cancel does.
+func (q *Queue) Requeue(ctx context.Context, id string, by By) (*Job, error) {
+	return q.intervene(ctx, id, verbRequeue, by)
+}
+
+// BreakClaim takes a claimed job from its owner, who is fenced, and opens it. It
+// returns as Cancel does.
+func (q *Queue) BreakClaim(ctx context.Context, id string, by By) (*Job, error) {
+	return q.intervene(ctx, id, verbBreak, by)
+}
+
+// intervene makes a transition on somebody's behalf, guarded by what was read.
+func (q *Queue) intervene(ctx context.Context, id string, v verb, by By) (*Job, error) {
+	what := fmt.Sprintf("%s: job %s of %s", v, id, q.name)
+	if err := errors.Join(by.validate(), coord.ValidateName("id", id)); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	for range maxTries {
+		l, _, err := q.locate(ctx, id)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", what, err)
+		case l.record == nil:
+			return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
+		case by.Revision != 0 && by.Revision != l.rev:
+			return nil, conflict(what, fmt.Errorf("it is at revision %d, not %d", l.rev, by.Revision))
+		}
+		job, err := q.interveneOn(ctx, l, v, by)
+		if errors.Is(err, errMissed) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		return job, nil
+	}
+	return nil, conflict(what, errors.New("others keep changing it"))
+}
+
+// interveneOn makes one try; errMissed means that the job moved meanwhile.
+func (q *Queue) interveneOn(ctx context.Context, l located, v verb, by By) (*Job, error) {
+	if v == verbRequeue && l.where == inDone && l.record.Beside > 0 {
+		return nil, fmt.Errorf("%w: its payload went with its completion; enqueue it anew", ErrNotApplicable)
+	}
+	e := event{verb: v, now: time.Now(), nonce: coord.NewNonce(), token: coord.Token(l.rev), by: by, delay: q.delay()}
+	n, err := transition(l.record, l.where, e)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it is %s", err, l.record.state(l.where, e.now, func(string, int64) bool { return true }))
+	}
+	for {
+		var lease clientv3.LeaseID
+		if n.where == inDone {
+			if lease, err = q.retention.lease(ctx, n.record.size()); err != nil {
+				return nil, err
+			}
+		}
+		txn, err := q.txns.intervene(l, n, lease)
+		if err != nil {
+			return nil, err
+		}
+		r, err := q.committer.Do(ctx, txn)
+		switch {
+		case err == nil && r.Succeeded:
+			return n.record.view(q.name, n.where, r.Revision, time.Now(), nobody), nil
+		case err == nil:
+			return nil, errMissed
+		case lease != clientv3.NoLease && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound):
+			q.retention.lost(lease)
+		default:
+			return nil, err
+		}
+	}
+}

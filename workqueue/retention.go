@@ -1,0 +1,174 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// keysPerLease bounds the keys on one retention lease: under auth, attaching a
+// key costs as much as there are keys on the lease already.
+const keysPerLease = 256
+
+// retention hands out the leases that done jobs, and evidence of refused writes,
+// hang on. Leases rotate: by age, so that no key lives much shorter than the
+// retention, and by number of keys. The next one is granted ahead, so that no
+// commit waits for a grant. When this process keeps more jobs or bytes than it
+// may, the oldest lease is revoked. The leases outlive the process.
+type retention struct {
+	store *coord.Store
+	cfg   Config
+	log   *zap.Logger
+
+	life   context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex
+	current  *retainer
+	next     *retainer
+	granting bool
+	ready    chan struct{} // closed when next, or an error, is there
+	err      error
+	full     []*retainer // oldest first
+	jobs     int
+	bytes    int
+}
+
+// retainer is one lease and what hangs on it.
+type retainer struct {
+	id      clientv3.LeaseID
+	granted time.Time
+	jobs    int
+	bytes   int
+}
+
+func newRetention(store *coord.Store, cfg Config, log *zap.Logger) *retention {
+	r := &retention{store: store, cfg: cfg, log: log, ready: make(chan struct{})}
+	r.life, r.cancel = context.WithCancel(context.Background())
+	return r
+}
+
+// rotateAfter is the age at which a lease takes no more keys.
+func (r *retention) rotateAfter() time.Duration { return r.cfg.Retention / 4 }
+
+// lease returns a lease for one more key of n bytes. It waits only when no lease
+// could be granted ahead.
+func (r *retention) lease(ctx context.Context, n int) (clientv3.LeaseID, error) {
+	for {
+		r.mu.Lock()
+		id, ready := r.attach(n)
+		err := r.err
+		r.mu.Unlock()
+		if id != clientv3.NoLease {
+			return id, nil
+		}
+		select {
+		case <-ready:
+		case <-ctx.Done():
+			if err != nil {
+				return 0, fmt.Errorf("get a retention lease: %w: %w", context.Cause(ctx), err)
+			}
+			return 0, fmt.Errorf("get a retention lease: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// attach counts a key on the current lease, rotating it where it is full or old.
+// Called with mu held.
+func (r *retention) attach(n int) (clientv3.LeaseID, chan struct{}) {
+	c := r.current
+	if c == nil || c.jobs >= keysPerLease || time.Since(c.granted) > r.rotateAfter() {
+		if r.next != nil && time.Since(r.next.granted) > r.rotateAfter() {
+			r.next = nil // unused, and too old by now: it ends by itself
+		}
+		if r.next == nil {
+			r.grant()
+			return clientv3.NoLease, r.ready
+		}
+		if c != nil {
+			r.full = append(r.full, c)
+		}
+		r.current, r.next = r.next, nil
+		c = r.current
+	}
+	c.jobs, c.bytes = c.jobs+1, c.bytes+n
+	r.jobs, r.bytes = r.jobs+1, r.bytes+n
+	if r.next == nil && c.jobs > keysPerLease/2 {
+		r.grant()
+	}
+	r.trim()
+	return c.id, nil
+}
+
+// grant gets the next lease in the background. Called with mu held.
+func (r *retention) grant() {
+	if r.granting || r.life.Err() != nil {
+		return
+	}
+	r.granting = true
+	ready := r.ready
+	r.wg.Go(func() {
+		// A key lives between the retention and a quarter more.
+		id, _, err := r.store.Grant(r.life, r.cfg.Retention+r.rotateAfter())
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.granting, r.err = false, err
+		if err == nil {
+			r.next = &retainer{id: id, granted: time.Now()}
+		}
+		r.ready = make(chan struct{})
+		close(ready)
+	})
+}
+
+// trim revokes the oldest leases while too much is kept. Called with mu held.
+func (r *retention) trim() {
+	for len(r.full) > 0 {
+		oldest := r.full[0]
+		aged := time.Since(oldest.granted) > r.cfg.Retention+r.rotateAfter()
+		if !aged && r.jobs <= r.cfg.RetainJobs && r.bytes <= r.cfg.RetainBytes {
+			return
+		}
+		r.full = r.full[1:]
+		r.jobs, r.bytes = r.jobs-oldest.jobs, r.bytes-oldest.bytes
+		if aged || r.life.Err() != nil {
+			continue
+		}
+		r.wg.Go(func() {
+			if err := r.store.Revoke(r.life, oldest.id); err != nil {
+				// It ends by itself, only later.
+				r.log.Debug("revoke retention lease", zap.Error(err))
+			}
+		})
+	}
+}
+
+// lost takes a lease out of use that etcd does not know any more.
+func (r *retention) lost(id clientv3.LeaseID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.current != nil && r.current.id == id {
+		r.jobs, r.bytes = r.jobs-r.current.jobs, r.bytes-r.current.bytes
+		r.current = nil
+	}
+}
+
+// close joins the background work. The leases live on, with the jobs on them;
+// one that nothing hangs on is revoked.
+func (r *retention) close(ctx context.Context) error {
+	r.mu.Lock()
+	r.cancel() // under mu, so that nothing starts behind the Wait
+	r.mu.Unlock()
+	r.wg.Wait()
+	if r.next == nil {
+		return nil
+	}
+	return r.store.Revoke(ctx, r.next.id)
+}

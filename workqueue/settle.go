@@ -1,0 +1,286 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Complete ends the job with a result, under the claim's fence. It blocks until
+// the outcome is known or ctx ends:
+//
+//   - nil: accepted, exactly once, however often an answer was lost;
+//   - [*coord.FencedError], which matches [coord.ErrFenced]: refused, somebody else
+//     owns the job now, or it is over;
+//   - [ErrSettled]: the claim was closed before;
+//   - [coord.ErrUnknown]: ctx ended first; the write goes on behind.
+//
+// A result larger than [MaxResult] is refused with a [coord.InputError] and leaves
+// the claim open.
+func (c *Claim) Complete(ctx context.Context, result []byte) error {
+	return c.CompleteWith(ctx, result)
+}
+
+// CompleteWith is Complete, with the caller's own writes in the same Txn: they
+// land together with the result, or not at all. At most [coord.MaxOps] ops; under
+// Leasekit's own root only those from [Queue.EnqueueOps] are accepted, and when the
+// job that they create exists already the error matches [ErrExists] or
+// [coord.ErrRefused], and the claim stays open.
+func (c *Claim) CompleteWith(ctx context.Context, result []byte, ops ...clientv3.Op) error {
+	if err := checkSize("result", len(result), MaxResult); err != nil {
+		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
+	}
+	cmps, err := joinable(c.q.store.Keys(), ops)
+	if err != nil {
+		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
+	}
+	e := c.event(verbComplete)
+	e.result = result
+	return c.close(ctx, e, cmps, ops)
+}
+
+// Fail ends the attempt with an error, under the claim's fence: the job is tried
+// again after the backoff, or buried when its attempts are used up. An error made
+// by [Permanent], [RetryAfter], [Snooze] or [Cancel] says otherwise. It returns as
+// Complete does.
+func (c *Claim) Fail(ctx context.Context, cause error) error {
+	if cause == nil {
+		cause = errors.New("failed without an error")
+	}
+	return c.close(ctx, c.failure(cause), nil, nil)
+}
+
+// failure turns a handler's error into the event that it asks for.
+func (c *Claim) failure(cause error) event {
+	var o *outcomeError
+	if !errors.As(cause, &o) {
+		e := c.event(verbFail)
+		e.err = cause.Error()
+		return e
+	}
+	e := c.event(o.outcome)
+	switch {
+	case o.outcome == verbSnooze:
+		e.at = e.now.Add(o.delay)
+	case o.outcome == verbCancel, o.err != nil:
+		e.err = cause.Error()
+	}
+	e.permanent = o.final
+	if o.outcome == verbFail && o.delay > 0 {
+		e.delay = func(int) time.Duration { return o.delay }
+	}
+	return e
+}
+
+// Release gives the job back at once, counted as nothing. It returns as Complete
+// does.
+func (c *Claim) Release(ctx context.Context) error {
+	return c.close(ctx, c.event(verbRelease), nil, nil)
+}
+
+// giveBack is what the session's Close does with a claim that is still held.
+func (c *Claim) giveBack(ctx context.Context) error {
+	if err := c.Release(ctx); err != nil && !errors.Is(err, ErrSettled) {
+		return err
+	}
+	return nil
+}
+
+func (c *Claim) event(v verb) event {
+	return event{verb: v, now: time.Now(), nonce: coord.NewNonce(), token: c.fence.Token, delay: c.q.delay()}
+}
+
+// close makes the closing transition, once.
+func (c *Claim) close(ctx context.Context, e event, cmps []clientv3.Cmp, ops []clientv3.Op) error {
+	what := fmt.Sprintf("%s job %s", e.verb, c.job.ID)
+	c.mu.Lock()
+	if c.settled {
+		c.mu.Unlock()
+		return fmt.Errorf("%s: %w", what, ErrSettled)
+	}
+	c.settled = true
+	c.mu.Unlock()
+	pending, err := c.startClose(e, cmps, ops)
+	if err == nil {
+		err = pending.wait(ctx)
+	}
+	if err == nil || errors.Is(err, coord.ErrFenced) || errors.Is(err, coord.ErrUnknown) {
+		c.over(err)
+	} else {
+		c.mu.Lock()
+		c.settled = false
+		c.mu.Unlock()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// over takes the claim out of the books. One whose outcome is not known yet stays
+// registered until it is: see startClose.
+func (c *Claim) over(err error) {
+	c.q.index.unfollow(c.job.ID)
+	switch {
+	case err == nil:
+		c.end(ErrSettled)
+	case errors.Is(err, coord.ErrFenced):
+		c.end(err)
+	}
+	if !errors.Is(err, coord.ErrUnknown) {
+		c.session.Forget(c.fence.Nonce)
+	}
+}
+
+// closing is a closing transition under way. It goes on behind its caller.
+type closing struct {
+	done chan struct{}
+	err  error
+}
+
+func (p *closing) wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", coord.ErrUnknown, context.Cause(ctx))
+	}
+}
+
+// startClose begins a closing transition that is carried to its end whatever
+// becomes of the caller.
+func (c *Claim) startClose(e event, cmps []clientv3.Cmp, ops []clientv3.Op) (*closing, error) {
+	at := c.at
+	at.noted = c.notes.any()
+	n, err := transition(at.record, at.where, e)
+	if err != nil {
+		return nil, err
+	}
+	p := &closing{done: make(chan struct{})}
+	started := c.q.behind(func(life context.Context) {
+		p.err = c.carry(life, at, n, cmps, ops)
+		close(p.done)
+		if p.err == nil || errors.Is(p.err, coord.ErrFenced) || errors.Is(p.err, coord.ErrUnknown) {
+			// Known now, or never: either way the books are closed.
+			c.session.Forget(c.fence.Nonce)
+		}
+		if errors.Is(p.err, coord.ErrFenced) {
+			c.q.keepRefusal(life, c, e)
+		}
+	})
+	if !started {
+		return nil, coord.ErrClosed
+	}
+	return p, nil
+}
+
+// carry sends the closing Txn until its outcome is known. Repeating it is safe:
+// its own success takes the fence away for ever. So a refusal after an unknown
+// outcome may be our own success, and the head nonce of the record tells.
+func (c *Claim) carry(ctx context.Context, at located, n next, cmps []clientv3.Cmp, ops []clientv3.Op) error {
+	committer := c.session.Committer()
+	unsure := false
+	for {
+		txn, lease, err := c.closeTxn(ctx, at, n, cmps, ops)
+		if err != nil {
+			return err
+		}
+		r, err := committer.Do(ctx, txn)
+		switch {
+		case err == nil && r.Succeeded:
+			return nil
+		case err == nil:
+			return c.judgeRefusal(ctx, r, n, unsure)
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, coord.ErrClosed) && committer != c.q.committer:
+			// The session is closed already, but its claim may still be current.
+			committer = c.q.committer
+		case errors.Is(err, coord.ErrUnknown):
+			unsure = true
+		case lease != clientv3.NoLease && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound):
+			c.q.retention.lost(lease)
+		default:
+			return err
+		}
+	}
+}
+
+// closeTxn builds the Txn, anew for each try, because a retention lease may be
+// gone by the next.
+func (c *Claim) closeTxn(ctx context.Context, at located, n next, cmps []clientv3.Cmp, ops []clientv3.Op) (coord.Txn, clientv3.LeaseID, error) {
+	var lease clientv3.LeaseID
+	if n.where == inDone {
+		var err error
+		if lease, err = c.q.retention.lease(ctx, n.record.size()); err != nil {
+			return coord.Txn{}, 0, err
+		}
+	}
+	txn, err := c.q.txns.close(c.fence, at, n, lease)
+	if err != nil {
+		return coord.Txn{}, 0, err
+	}
+	if len(ops) > 0 {
+		txn.If = append(txn.If, cmps...)
+		txn.Then = append(txn.Then, ops...)
+		txn.Origin = "caller"
+	}
+	return txn, lease, nil
+}
+
+// judgeRefusal tells whose doing a refusal is.
+func (c *Claim) judgeRefusal(ctx context.Context, r coord.Result, n next, unsure bool) error {
+	err := coord.Refusal(r, c.fence)
+	if !unsure || !errors.Is(err, coord.ErrFenced) {
+		return err
+	}
+	resp, gerr := c.q.store.Get(ctx, c.q.txns.key(n.where, n.record.ID))
+	switch {
+	case gerr != nil:
+		return fmt.Errorf("%w: %w", coord.ErrUnknown, gerr)
+	case len(resp.Kvs) == 1 && coord.NonceOf(resp.Kvs[0].Value) == n.record.Nonce:
+		return nil
+	}
+	return err
+}
+
+// joinable checks the caller's ops, and returns the compares for those of them
+// that enqueue a job.
+func joinable(keys coord.Keyspace, ops []clientv3.Op) ([]clientv3.Cmp, error) {
+	var cmps []clientv3.Cmp
+	var others []clientv3.Op
+	for _, op := range ops {
+		p, ours := keys.Parse(string(op.KeyBytes()))
+		switch {
+		case !op.IsTxn() && op.IsPut() && ours && p.Kind == "jobs" && freshJob(op.ValueBytes()):
+			q := keys.Queue(p.Queue)
+			cmps = append(cmps,
+				clientv3.Compare(clientv3.CreateRevision(q.Job(p.ID)), "=", 0),
+				clientv3.Compare(clientv3.ModRevision(q.Done(p.ID)), "=", 0),
+				clientv3.Compare(clientv3.ModRevision(q.Dead(p.ID)), "=", 0))
+		case !op.IsTxn() && op.IsPut() && ours && p.Kind == "payloads":
+			// Beside a job that is enqueued in the same Txn.
+		default:
+			others = append(others, op)
+		}
+	}
+	if len(ops) > coord.MaxOps {
+		others = ops // for the error
+	}
+	return cmps, coord.CheckOps(keys, others)
+}
+
+// freshJob tells whether value is a job that was never claimed.
+func freshJob(value []byte) bool {
+	r, err := decodeRecord(value)
+	return err == nil && !r.claimed() && r.Attempt == 0
+}
+
+// size is about what the record takes in etcd.
+func (r *record) size() int { return 512 + len(r.payload()) + len(r.result()) }

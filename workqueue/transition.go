@@ -1,0 +1,233 @@
+package workqueue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// verb names a transition.
+type verb string
+
+const (
+	verbClaim    verb = "claim"         // an open, due job gets an owner
+	verbReclaim  verb = "reclaim"       // an orphan gets a new owner, or is put back, or buried
+	verbComplete verb = "complete"      // the result is accepted
+	verbFail     verb = "fail"          // counts an attempt
+	verbSnooze   verb = "snooze"        // put off, counted as nothing
+	verbRelease  verb = "release"       // given back, counted as nothing
+	verbCancel   verb = "cancel"        // by its handler or by anybody
+	verbRequeue  verb = "requeue"       // back from dead or done
+	verbBreak    verb = "break a claim" // the owner is fenced
+)
+
+// event is what happens to a record. Everything that the transition needs is in
+// it, random numbers and the reading of the clock too, so that the same event on
+// the same record always gives the same next record.
+type event struct {
+	verb  verb
+	now   time.Time
+	nonce string // the head nonce of the next record
+
+	// The claim that is, or was: its token is the record's mod revision.
+	token coord.Token
+
+	// claim and reclaim
+	owner    string
+	ownerRev int64
+	counted  bool // reclaim: the loss counts against the job
+
+	// complete
+	result []byte
+
+	// fail, release, snooze, cancel
+	err       string
+	permanent bool
+	at        time.Time // snooze and release: not before; zero is at once
+
+	// fail and reclaim: how long until the next attempt
+	delay func(n int) time.Duration
+
+	// others' interventions
+	by By
+}
+
+// next is where a record goes.
+type next struct {
+	record *record
+	where  place
+}
+
+// claims tells whether the record was claimed for the event's owner.
+func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
+
+// transition changes a record: the state machine of a job.
+//
+//	open --claim--> claimed --complete--> done
+//	 ^                |------fail-------> open (run_at later) | dead when exhausted, permanent, at most once
+//	 |                |------snooze, release, break-> open    | dead when at most once
+//	 |                |------cancel-----> done (cancelled)
+//	 |                |------reclaim (owner gone)---> claimed by another | open (run_at later) | dead
+//	 +--requeue-- done | dead
+//
+// It knows no clock and no etcd. Losses are counted apart from failures: the
+// first counted loss is claimed again at once, a further one waits with backoff,
+// the last one buries the job. A loss that does not count changes nothing but the
+// trail. The error says why the event does not apply to the record.
+func transition(r *record, where place, e event) (next, error) {
+	out := *r
+	out.Nonce = e.nonce
+	out.Version = recordVersion
+	switch e.verb {
+	case verbClaim:
+		if where != inJobs || r.claimed() || !r.due(e.now) {
+			return next{}, misplaced(r, e)
+		}
+		return out.claimFor(e), nil
+	case verbReclaim:
+		if where != inJobs || !r.claimed() {
+			return next{}, misplaced(r, e)
+		}
+		return out.reclaim(e), nil
+	case verbRequeue:
+		if where == inJobs {
+			return next{}, misplaced(r, e)
+		}
+		return out.requeue(e), nil
+	case verbCancel:
+		if where != inJobs {
+			return next{}, misplaced(r, e)
+		}
+		return out.cancel(e), nil
+	}
+	if where != inJobs || !r.claimed() {
+		return next{}, misplaced(r, e)
+	}
+	return out.close(e), nil
+}
+
+func misplaced(r *record, e event) error {
+	return fmt.Errorf("%s job %s: %w", e.verb, r.ID, ErrNotApplicable)
+}
+
+// claimFor opens the next attempt.
+func (r *record) claimFor(e event) next {
+	r.Attempt++
+	r.Owner, r.OwnerRev, r.ClaimedAt = e.owner, e.ownerRev, stamp(e.now)
+	r.RunAt = time.Time{}
+	return next{r, inJobs}
+}
+
+// reclaim decides what a lost attempt leads to.
+func (r *record) reclaim(e event) next {
+	r.endAttempt(e, OutcomeLost, "the owner's session ended")
+	if e.counted {
+		r.Losses++
+	}
+	switch {
+	case r.AtMostOnce:
+		return r.bury(e, "lost: the owner's session ended, and the job may be started at most once")
+	case e.counted && r.Losses >= r.maxLosses():
+		return r.bury(e, fmt.Sprintf("lost %d times: every worker that took it ended before it made progress", r.Losses))
+	case e.counted && r.Losses > 1:
+		return r.reopen(e.now.Add(e.delay(r.Losses - 1)))
+	}
+	return r.claimFor(e)
+}
+
+// close ends a claimed job's attempt by its owner, or by whoever breaks it.
+func (r *record) close(e event) next {
+	switch e.verb {
+	case verbComplete:
+		r.endAttempt(e, OutcomeCompleted, "")
+		r.setResult(e.result)
+		return r.finish(e, inDone, OutcomeCompleted, "")
+	case verbFail:
+		r.endAttempt(e, OutcomeFailed, e.err)
+		r.Failures++
+		r.Losses = 0
+		switch {
+		case e.permanent, r.AtMostOnce, r.Failures >= r.maxAttempts():
+			return r.bury(e, e.err)
+		}
+		return r.reopen(e.now.Add(e.delay(r.Failures)))
+	case verbSnooze:
+		r.endAttempt(e, OutcomeSnoozed, e.err)
+		r.Losses = 0
+	case verbBreak:
+		r.endAttempt(e, OutcomeBroken, e.err)
+	default:
+		r.endAttempt(e, OutcomeReleased, e.err)
+	}
+	if r.AtMostOnce {
+		return r.bury(e, "the attempt ended as "+string(r.Attempts[len(r.Attempts)-1].Outcome)+", and the job may be started at most once")
+	}
+	return r.reopen(e.at)
+}
+
+func (r *record) cancel(e event) next {
+	if r.claimed() {
+		r.endAttempt(e, OutcomeCancelled, e.err)
+	} else {
+		r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: OutcomeCancelled, Actor: e.by.Actor, Reason: e.by.Reason})
+	}
+	why := e.err
+	if why == "" {
+		why = e.by.Reason
+	}
+	return r.finish(e, inDone, OutcomeCancelled, why)
+}
+
+// requeue starts the counters anew; the ordinal of attempts and the trail go on.
+func (r *record) requeue(e event) next {
+	r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: OutcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
+	r.Failures, r.Losses = 0, 0
+	r.Outcome, r.FinishedAt, r.Error = "", time.Time{}, ""
+	r.Result, r.Result64 = nil, nil
+	return r.reopen(time.Time{})
+}
+
+// endAttempt writes the current attempt's entry and takes the owner out.
+func (r *record) endAttempt(e event, o Outcome, why string) {
+	r.log(Attempt{
+		Attempt: r.Attempt, Owner: r.Owner, Token: e.token, ClaimedAt: r.ClaimedAt, EndedAt: stamp(e.now),
+		Outcome: o, Error: why, Actor: e.by.Actor, Reason: e.by.Reason, Counted: o == OutcomeLost && e.counted,
+	})
+	r.Owner, r.OwnerRev, r.ClaimedAt = "", 0, time.Time{}
+}
+
+func (r *record) reopen(at time.Time) next {
+	r.RunAt = time.Time{}
+	if !at.IsZero() {
+		r.RunAt = stamp(at)
+	}
+	return next{r, inJobs}
+}
+
+func (r *record) bury(e event, why string) next { return r.finish(e, inDead, OutcomeDead, why) }
+
+func (r *record) finish(e event, where place, o Outcome, why string) next {
+	r.Outcome, r.FinishedAt, r.Error = o, stamp(e.now), cut(why, maxError)
+	r.RunAt = time.Time{}
+	return next{r, where}
+}
+
+const (
+	defaultMaxAttempts = 5
+	defaultMaxLosses   = 3
+)
+
+func (r *record) maxAttempts() int {
+	if r.MaxAttempts > 0 {
+		return r.MaxAttempts
+	}
+	return defaultMaxAttempts
+}
+
+func (r *record) maxLosses() int {
+	if r.MaxLosses > 0 {
+		return r.MaxLosses
+	}
+	return defaultMaxLosses
+}

@@ -1,0 +1,206 @@
+package workqueue
+
+import (
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// located is a record as it was read: the guard of every transition is its mod
+// revision and head nonce.
+type located struct {
+	record *record
+	where  place
+	rev    int64
+	// noted tells that a progress key may exist, so that it is not forgotten.
+	noted bool
+}
+
+// session is an owner-to-be: a live session's key and create revision.
+type session struct {
+	id  string
+	rev int64
+}
+
+// txns builds the Txn of each transition, as a plain value. It knows no etcd.
+type txns struct {
+	keys  coord.QueueKeys
+	space coord.Keyspace
+}
+
+func (t txns) key(where place, id string) string {
+	switch where {
+	case inDone:
+		return t.keys.Done(id)
+	case inDead:
+		return t.keys.Dead(id)
+	}
+	return t.keys.Job(id)
+}
+
+// guard holds while the record is as it was read.
+func (t txns) guard(l located) []clientv3.Cmp {
+	return coord.Guard(t.key(l.where, l.record.ID), l.rev, l.record.Nonce)
+}
+
+// enqueueSeen are the mod revisions of what an earlier job of the same id left.
+type enqueueSeen struct{ done, dead int64 }
+
+// enqueue creates a job. The compares close the races with another enqueue of the
+// same id (CreateRev), and with a job of that id that finishes, or is requeued,
+// between our read and our write (done, dead).
+func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, error) {
+	value, err := r.encode()
+	if err != nil {
+		return coord.Txn{}, err
+	}
+	job, done, dead := t.keys.Job(r.ID), t.keys.Done(r.ID), t.keys.Dead(r.ID)
+	txn := coord.Txn{
+		Origin: "enqueue",
+		If: []clientv3.Cmp{
+			clientv3.Compare(clientv3.CreateRevision(job), "=", 0),
+			clientv3.Compare(clientv3.ModRevision(done), "=", seen.done),
+			clientv3.Compare(clientv3.ModRevision(dead), "=", seen.dead),
+		},
+		Then: []clientv3.Op{clientv3.OpPut(job, string(value))},
+		Else: []clientv3.Op{clientv3.OpGet(job), clientv3.OpGet(done), clientv3.OpGet(dead)},
+	}
+	if r.Beside > 0 {
+		txn.Then = append(txn.Then, clientv3.OpPut(t.keys.Payload(r.ID), string(payload)))
+	}
+	if seen != (enqueueSeen{}) {
+		txn.Then = append(txn.Then, clientv3.OpDelete(done), clientv3.OpDelete(dead), clientv3.OpDelete(t.keys.Progress(r.ID)))
+		if r.Beside == 0 {
+			txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Payload(r.ID)))
+		}
+	}
+	return txn, nil
+}
+
+// claim gives an open job to a session.
+//
+// The guard closes the race with every other claimer. The session compare keeps a
+// session that the server has given up from claiming: its claim would be an
+// orphan that runs. The config compare makes a pause final: no claim is applied
+// after it on older knowledge.
+func (t txns) claim(l located, n next, me session, config int64) (coord.Txn, error) {
+	value, err := n.record.encode()
+	if err != nil {
+		return coord.Txn{}, err
+	}
+	job := t.keys.Job(l.record.ID)
+	txn := coord.Txn{
+		Origin: "claim",
+		If: append(t.guard(l),
+			clientv3.Compare(clientv3.CreateRevision(t.space.Session(me.id)), "=", me.rev),
+			clientv3.Compare(clientv3.ModRevision(t.keys.Config()), "=", config)),
+		Then: []clientv3.Op{clientv3.OpPut(job, string(value))},
+		Else: []clientv3.Op{clientv3.OpGet(job)},
+	}
+	t.readBeside(&txn, l)
+	return txn, nil
+}
+
+// readBeside adds what a claimer needs beside the record: the payload, and what
+// earlier attempts checkpointed.
+func (t txns) readBeside(txn *coord.Txn, l located) {
+	if l.record.Beside > 0 {
+		txn.Then = append(txn.Then, clientv3.OpGet(t.keys.Payload(l.record.ID)))
+	}
+	if l.record.Attempt > 0 {
+		txn.Then = append(txn.Then, clientv3.OpGet(t.keys.Progress(l.record.ID)))
+	}
+}
+
+// reclaim takes an orphan: as claim, and its owner's session is gone, proven in
+// the Txn itself, since every mirror lags. The progress compare makes the count of
+// losses exact: an owner's last checkpoint may still arrive, and then the loss does
+// not count.
+func (t txns) reclaim(l located, n next, me session, config, progress int64) (coord.Txn, error) {
+	var txn coord.Txn
+	var err error
+	if n.claims() {
+		txn, err = t.claim(l, n, me, config)
+	} else {
+		txn, err = t.move(l, n, t.guard(l), 0)
+		txn.Origin = "reclaim"
+	}
+	if err != nil {
+		return coord.Txn{}, err
+	}
+	txn.If = append(txn.If,
+		clientv3.Compare(clientv3.CreateRevision(t.space.Session(l.record.Owner)), "!=", l.record.OwnerRev),
+		clientv3.Compare(clientv3.ModRevision(t.keys.Progress(l.record.ID)), "=", progress))
+	return txn, nil
+}
+
+// close ends a claim under its fence: complete, fail, snooze, release, cancel from
+// inside. The fence is what refuses a late write of an owner that was superseded.
+func (t txns) close(f coord.Fence, l located, n next, lease clientv3.LeaseID) (coord.Txn, error) {
+	return t.move(l, n, f.Cmps(), lease)
+}
+
+// intervene changes a job on somebody else's behalf: cancel, break a claim,
+// requeue. The guard refuses when the job moved since it was looked at.
+func (t txns) intervene(l located, n next, lease clientv3.LeaseID) (coord.Txn, error) {
+	l.noted = l.record.Attempt > 0
+	txn, err := t.move(l, n, t.guard(l), lease)
+	txn.Origin = "repair"
+	if l.where != inJobs {
+		// A new job of this id must not be overwritten by an old one.
+		job := t.keys.Job(l.record.ID)
+		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(job), "=", 0))
+		txn.Else = append(txn.Else, clientv3.OpGet(job))
+	}
+	return txn, err
+}
+
+// move writes the next record where it belongs and takes the old one away, with
+// what lies beside it once nobody needs it. A lease is for what goes to done/.
+func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.LeaseID) (coord.Txn, error) {
+	if n.where == inDone && lease == clientv3.NoLease {
+		return coord.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", l.record.ID)
+	}
+	value, err := n.record.encode()
+	if err != nil {
+		return coord.Txn{}, err
+	}
+	from, to := t.key(l.where, l.record.ID), t.key(n.where, l.record.ID)
+	var opts []clientv3.OpOption
+	if n.where == inDone {
+		opts = append(opts, clientv3.WithLease(lease))
+	}
+	txn := coord.Txn{
+		Origin: "close",
+		If:     guard,
+		Then:   []clientv3.Op{clientv3.OpPut(to, string(value), opts...)},
+		Else:   []clientv3.Op{clientv3.OpGet(from)},
+	}
+	if from != to {
+		txn.Then = append(txn.Then, clientv3.OpDelete(from))
+	}
+	if n.where == inDone {
+		if l.record.Beside > 0 {
+			txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Payload(l.record.ID)))
+		}
+		if l.noted || l.record.Attempt > 1 {
+			txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Progress(l.record.ID)))
+		}
+	}
+	return txn, nil
+}
+
+// progress writes a report or a checkpoint beside a claimed job; the token stays.
+// The second compare keeps reports in order: a late original must not overwrite a
+// newer checkpoint of the same claim.
+func (t txns) progress(f coord.Fence, id, value string, seen int64) coord.Txn {
+	key := t.keys.Progress(id)
+	return coord.Txn{
+		Origin: "progress",
+		If:     append(f.Cmps(), clientv3.Compare(clientv3.ModRevision(key), "=", seen)),
+		Then:   []clientv3.Op{clientv3.OpPut(key, value)},
+		Else:   []clientv3.Op{clientv3.OpGet(f.Key), clientv3.OpGet(key)},
+	}
+}

@@ -1,0 +1,227 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// EventType names what happened to a job that a worker took.
+type EventType string
+
+// The events of a worker, in the order in which they can come.
+const (
+	// EventClaimed: the job was claimed; its handler starts.
+	EventClaimed EventType = "claimed"
+	// EventMissed: a claim lost its race to another process.
+	EventMissed EventType = "missed"
+	// EventAbandoned: the handler did not stop in time and still runs; its claim was
+	// given up, or that was tried.
+	EventAbandoned EventType = "abandoned"
+	// EventSettled: the closing write was accepted; Outcome says which.
+	EventSettled EventType = "settled"
+	// EventRefused: the closing write was refused, because the claim was no longer
+	// current; Outcome says which.
+	EventRefused EventType = "refused"
+	// EventError: the closing write ended with another error.
+	EventError EventType = "error"
+)
+
+// Event is something that happened in a worker.
+type Event struct {
+	// Type says what.
+	Type EventType
+	// Job is the job as it was claimed; nil for EventMissed.
+	Job *Job
+	// Outcome is what the closing write wanted.
+	Outcome Outcome
+	// Took is how long the claim took (EventClaimed), or the handler ran.
+	Took time.Duration
+	// Err is the handler's error, or why the write was refused.
+	Err error
+}
+
+// answer is what a handler returned.
+type answer struct {
+	result []byte
+	err    error
+}
+
+// work claims one candidate and works it to its end.
+func (w *Worker) work(s *coord.Session, c candidate) {
+	began := time.Now()
+	claim, err := w.q.take(w.hard, s, c)
+	if claim == nil {
+		w.missed()
+		if errors.Is(err, errMissed) {
+			w.cfg.Observe(Event{Type: EventMissed})
+		} else if err != nil && !isSessionOver(err) {
+			w.log.Warn("claim", zap.Error(err))
+			pause := time.NewTimer(100 * time.Millisecond) // no hot loop against an etcd in trouble
+			defer pause.Stop()
+			select {
+			case <-pause.C:
+			case <-s.Done():
+			}
+		}
+		return
+	}
+	w.cfg.Observe(Event{Type: EventClaimed, Job: claim.job, Took: time.Since(began)})
+	w.attend(claim)
+}
+
+// attend runs the handler and closes the claim with what it returns. It returns
+// when the handler did, or was abandoned.
+func (w *Worker) attend(c *Claim) {
+	ctx, stop := c.Context(context.Background())
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(w.hard, func() { cancel(context.Cause(w.hard)) })()
+	if t := w.timeout(c.job); t > 0 {
+		timer := time.AfterFunc(t, func() { cancel(ErrAttemptTimeout) })
+		defer timer.Stop()
+	}
+	began := time.Now()
+	answers := make(chan answer, 1)
+	go func() {
+		result, err := call(ctx, w.handler, c)
+		answers <- answer{result, err}
+	}()
+	select {
+	case a := <-answers:
+		w.close(c, a, context.Cause(ctx), began)
+		return
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(w.graceAfter(context.Cause(ctx), c))
+	defer grace.Stop()
+	select {
+	case a := <-answers:
+		w.close(c, a, context.Cause(ctx), began)
+	case <-grace.C:
+		w.abandon(c, answers, context.Cause(ctx), began)
+	}
+}
+
+func (w *Worker) timeout(j *Job) time.Duration {
+	if j.Timeout > 0 {
+		return j.Timeout
+	}
+	return w.cfg.Timeout
+}
+
+// graceAfter is how long a handler may go on after its context ended. When only
+// the session was lost it is short, so that the claim is given back before others
+// can count its loss.
+func (w *Worker) graceAfter(cause error, c *Claim) time.Duration {
+	if isSessionOver(cause) {
+		return min(w.cfg.Grace, c.session.TTL()/20)
+	}
+	return w.cfg.Grace
+}
+
+// abandon gives up the claim of a handler that does not stop. The handler's
+// goroutine keeps its slot, and its job is left alone by this worker, until it
+// returns; what it returns then is refused.
+func (w *Worker) abandon(c *Claim, answers <-chan answer, cause error, began time.Time) {
+	w.mu.Lock()
+	w.zombies[c.job.ID] = true
+	w.slots++ // beside the one that work frees now
+	w.mu.Unlock()
+	w.log.Warn("handler ignores the end of its context", zap.String("job", c.job.ID), zap.Error(cause))
+	err := c.abandon(cause)
+	w.cfg.Observe(Event{Type: EventAbandoned, Job: c.job, Took: time.Since(began), Err: cause})
+	if err != nil && !errors.Is(err, coord.ErrFenced) {
+		w.log.Warn("give up claim", zap.String("job", c.job.ID), zap.Error(err))
+	}
+	go func() {
+		a := <-answers
+		w.mu.Lock()
+		delete(w.zombies, c.job.ID)
+		w.slots--
+		w.mu.Unlock()
+		w.nudge()
+		w.close(c, a, cause, began)
+	}()
+}
+
+// abandon gives the claim up under its fence and leaves it open for the late
+// answer, which etcd then refuses: the refusal is evidence.
+func (c *Claim) abandon(cause error) error {
+	e := c.event(verbRelease)
+	e.err = "abandoned: " + cause.Error()
+	if errors.Is(cause, ErrAttemptTimeout) {
+		e = c.event(verbFail)
+		e.err = fmt.Sprintf("%v, and its handler did not stop", cause)
+	}
+	p, err := c.startClose(e, nil, nil)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
+	defer cancel()
+	return p.wait(ctx)
+}
+
+// closeTimeout is how long a worker waits for a closing write before it frees the
+// slot; the write goes on behind.
+const closeTimeout = 30 * time.Second
+
+// close ends the claim with a handler's answer. Commits never use the handler's
+// context.
+func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
+	e := c.closing(a, cause)
+	ev := Event{Type: EventSettled, Job: c.job, Outcome: e.outcome(), Took: time.Since(began), Err: a.err}
+	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
+	defer cancel()
+	err := c.close(ctx, e, nil, nil)
+	switch {
+	case errors.Is(err, ErrSettled):
+		return // the handler closed it itself
+	case errors.Is(err, coord.ErrFenced):
+		ev.Type, ev.Err = EventRefused, err
+	case err != nil:
+		ev.Type, ev.Err = EventError, err
+		w.log.Warn("close claim", zap.Error(err))
+	}
+	w.cfg.Observe(ev)
+}
+
+// closing chooses the transition for a handler's answer.
+func (c *Claim) closing(a answer, cause error) event {
+	if a.err == nil {
+		if err := checkSize("result", len(a.result), MaxResult); err != nil {
+			return c.failure(Permanent(err))
+		}
+		e := c.event(verbComplete)
+		e.result = a.result
+		return e
+	}
+	if errors.Is(cause, ErrDraining) || isSessionOver(cause) {
+		e := c.event(verbRelease)
+		e.err = a.err.Error()
+		return e
+	}
+	return c.failure(a.err)
+}
+
+// outcome is what the event's closing write wants to be.
+func (e event) outcome() Outcome {
+	switch e.verb {
+	case verbComplete:
+		return OutcomeCompleted
+	case verbSnooze:
+		return OutcomeSnoozed
+	case verbCancel:
+		return OutcomeCancelled
+	case verbFail:
+		return OutcomeFailed
+	}
+	return OutcomeReleased
+}

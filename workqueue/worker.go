@@ -1,0 +1,321 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// WorkerConfig configures [NewWorker]. The zero value works.
+type WorkerConfig struct {
+	// Concurrency is how many jobs run at a time; 0 means 16.
+	Concurrency int
+	// Member gives the session; nil means one of the worker's own, with SessionTTL.
+	// A member that is passed in must be running, and be stopped after the worker.
+	Member *coord.Member
+	// SessionTTL is the TTL of the worker's own session; 0 means [coord.DefaultTTL].
+	SessionTTL time.Duration
+	// Timeout bounds each attempt whose job has no timeout of its own; 0 means no
+	// bound.
+	Timeout time.Duration
+	// Grace is how long a handler may go on after its context ended before it is
+	// abandoned; 0 means 10 s.
+	Grace time.Duration
+	// DrainTimeout is how long running handlers may go on when Run's ctx ends,
+	// before their contexts end too; 0 means 30 s, negative means no time at all.
+	DrainTimeout time.Duration
+	// Limit stops the worker after it has worked that many jobs; 0 means no limit.
+	Limit int
+	// Observe is called for each [Event], from the goroutine that works the job; it
+	// must not block. It may be nil.
+	Observe func(Event)
+}
+
+func (c WorkerConfig) withDefaults() WorkerConfig {
+	if c.Concurrency == 0 {
+		c.Concurrency = 16
+	}
+	if c.Grace == 0 {
+		c.Grace = 10 * time.Second
+	}
+	switch {
+	case c.DrainTimeout == 0:
+		c.DrainTimeout = 30 * time.Second
+	case c.DrainTimeout < 0:
+		c.DrainTimeout = 0
+	}
+	if c.Observe == nil {
+		c.Observe = func(Event) {}
+	}
+	return c
+}
+
+func (c WorkerConfig) validate() error {
+	if c.Concurrency < 0 || c.Concurrency > 10_000 {
+		return &coord.InputError{Field: "concurrency", Value: fmt.Sprint(c.Concurrency), Reason: "it is between 1 and 10000; 0 means 16"}
+	}
+	if c.Timeout < 0 || c.Grace < 0 || c.Limit < 0 {
+		return &coord.InputError{Field: "timeout", Value: c.Timeout.String(), Reason: "timeout, grace and limit must not be negative"}
+	}
+	return nil
+}
+
+// Worker claims jobs of a queue and works them. Create it with [NewWorker] and Run
+// it once.
+type Worker struct {
+	q       *Queue
+	handler Handler
+	cfg     WorkerConfig
+	kinds   []string
+	log     *zap.Logger
+
+	wg   sync.WaitGroup // one per job under way, unless it was abandoned
+	free chan struct{}  // a slot was freed
+
+	mu       sync.Mutex
+	slots    int             // in use, zombies included
+	started  int             // jobs taken so far, for Limit
+	zombies  map[string]bool // ids whose abandoned handlers still run
+	suspects int             // jobs with two or more counted losses that run here
+
+	hard     context.Context // ends when draining is over
+	hardStop context.CancelCauseFunc
+}
+
+// NewWorker returns a worker of a queue. A handler with a Kinds method, such as a
+// [Mux], is given only jobs of those kinds.
+func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("new worker: %w", err)
+	}
+	if q == nil || h == nil {
+		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "queue and handler", Value: "nil", Reason: "both are needed"})
+	}
+	w := &Worker{
+		q: q, handler: h, cfg: cfg, log: q.log, free: make(chan struct{}, 1),
+		zombies: map[string]bool{},
+	}
+	if k, ok := h.(kinded); ok {
+		if w.kinds = k.Kinds(); len(w.kinds) == 0 {
+			return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "handler", Value: "", Reason: "it knows no kind; register handlers first"})
+		}
+	}
+	return w, nil
+}
+
+// Run works jobs until ctx ends, then drains: no job is claimed any more, running
+// handlers get DrainTimeout to finish, then their contexts end and they get Grace,
+// then their claims are given up. It returns nil after a clean stop, and an error
+// when a handler still runs in spite of all that, or when no session can ever be
+// had. It survives lost sessions with new ones. Run it once.
+func (w *Worker) Run(ctx context.Context) error {
+	w.hard, w.hardStop = context.WithCancelCause(context.Background())
+	defer w.hardStop(nil)
+	if err := w.q.sync(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	member, stop := w.member()
+	defer stop()
+	err := w.serveAll(ctx, member)
+	if left := w.drain(); left > 0 {
+		err = errors.Join(err, fmt.Errorf("worker of %s: %d handlers ignore the end of their context and still run", w.q.name, left))
+	}
+	return err
+}
+
+// Start is Run, under the name that controller managers look for.
+func (w *Worker) Start(ctx context.Context) error { return w.Run(ctx) }
+
+// NeedLeaderElection tells controller managers that workers run on every replica.
+func (w *Worker) NeedLeaderElection() bool { return false }
+
+// member returns the member to use, and how to stop it when it is our own.
+func (w *Worker) member() (*coord.Member, func()) {
+	if w.cfg.Member != nil {
+		return w.cfg.Member, func() {}
+	}
+	m := coord.NewMember(w.q.client, coord.SessionConfig{Root: w.q.cfg.Root, Identity: w.q.cfg.Identity, TTL: w.cfg.SessionTTL, Logger: w.log})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := m.Run(ctx); err != nil {
+			w.log.Error("session", zap.Error(err))
+		}
+	})
+	return m, func() { cancel(); wg.Wait() }
+}
+
+// serveAll works under one session after another.
+func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
+	for ctx.Err() == nil && !w.limited() {
+		s, err := m.Session(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("worker of %s: %w", w.q.name, err)
+		}
+		if err := w.register(ctx, s); err != nil {
+			w.log.Warn("register worker", zap.Error(err))
+		}
+		w.serve(ctx, s)
+	}
+	return nil
+}
+
+// register tells the peers which kinds this session works, on its lease. It is a
+// preference only, so it needs no guard but the session's, without which a lost
+// one would linger.
+func (w *Worker) register(ctx context.Context, s *coord.Session) error {
+	value, err := encodeJSON(workerRecord{Nonce: coord.NewNonce(), Kinds: w.kinds, Concurrency: w.cfg.Concurrency})
+	if err != nil {
+		return err
+	}
+	_, err = s.Committer().Do(ctx, coord.Txn{
+		Origin: "worker",
+		If:     []clientv3.Cmp{s.Guard()},
+		Then:   []clientv3.Op{clientv3.OpPut(w.q.keys.Worker(s.ID()), string(value), clientv3.WithLease(s.Lease()))},
+	})
+	return err
+}
+
+// serve claims and works jobs until the session or ctx is over.
+func (w *Worker) serve(ctx context.Context, s *coord.Session) {
+	changed, stop := w.q.index.listen()
+	defer stop()
+	reconcile := time.NewTicker(reconcileEvery)
+	defer reconcile.Stop()
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for {
+		wake := w.fill(s)
+		if w.limited() && w.idle() {
+			return
+		}
+		alarm.Stop()
+		if !wake.IsZero() {
+			alarm.Reset(max(time.Until(wake), time.Millisecond))
+		}
+		select {
+		case <-changed:
+		case <-w.free:
+		case <-alarm.C:
+		case <-reconcile.C:
+			w.q.reconcile(s)
+		case <-s.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// fill starts as many jobs as there are free slots, and returns when to look
+// again.
+func (w *Worker) fill(s *coord.Session) time.Time {
+	w.mu.Lock()
+	n := w.cfg.Concurrency - w.slots
+	if w.cfg.Limit > 0 {
+		n = min(n, w.cfg.Limit-w.started)
+	}
+	ask := asker{sid: s.ID(), ttl: s.TTL(), suspect: w.suspects > 0}
+	if len(w.zombies) > 0 {
+		ask.skip = w.isZombie
+	}
+	w.mu.Unlock()
+	if n <= 0 || s.Remaining() <= 0 {
+		return time.Time{}
+	}
+	if w.kinds != nil {
+		ask.knows = workerRecord{Kinds: w.kinds}.knows
+	}
+	picked, wake := w.q.index.pick(n, ask)
+	for _, c := range picked {
+		w.occupy(c, +1)
+		w.wg.Go(func() {
+			defer w.occupy(c, -1)
+			w.work(s, c)
+		})
+	}
+	return wake
+}
+
+// occupy counts a slot, and whether its job is a suspect, in or out.
+func (w *Worker) occupy(c candidate, d int) {
+	w.mu.Lock()
+	w.slots += d
+	if d > 0 {
+		w.started++
+	}
+	if c.record.Losses >= 2 {
+		w.suspects += d
+	}
+	w.mu.Unlock()
+	if d < 0 {
+		w.nudge()
+	}
+}
+
+func (w *Worker) nudge() {
+	select {
+	case w.free <- struct{}{}:
+	default:
+	}
+}
+
+// missed takes back a start that came to nothing.
+func (w *Worker) missed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.started--
+}
+
+func (w *Worker) limited() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.cfg.Limit > 0 && w.started >= w.cfg.Limit
+}
+
+func (w *Worker) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slots == 0
+}
+
+func (w *Worker) isZombie(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.zombies[id]
+}
+
+// drain waits for the running handlers: DrainTimeout with their contexts alive,
+// then until each has returned or was abandoned. It returns how many still run.
+func (w *Worker) drain() int {
+	done := make(chan struct{})
+	go func() {
+		w.wg.Wait()
+		close(done)
+	}()
+	soft := time.NewTimer(w.cfg.DrainTimeout)
+	defer soft.Stop()
+	select {
+	case <-done:
+	case <-soft.C:
+		w.hardStop(ErrDraining)
+		<-done // bounded: work abandons what does not stop
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.zombies)
+}
