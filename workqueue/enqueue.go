@@ -50,9 +50,11 @@ type Params struct {
 	Labels, Trace map[string]string
 }
 
-// EnqueueResult is the outcome of one item of a batch: Job, or Err.
+// EnqueueResult is the outcome of one item of a batch.
 type EnqueueResult struct {
+	// Job is the new job, nil when Err is not.
 	Job *Job
+	// Err is as [Queue.Enqueue] returns it.
 	Err error
 }
 

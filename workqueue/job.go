@@ -40,20 +40,17 @@ func (s State) Live() bool {
 	return true
 }
 
-// Outcome is how an attempt, or a job, ended.
-type Outcome string
-
-// The outcomes in the audit trail of a job.
+// The outcomes in the audit trail of a job, and of a job that is over.
 const (
-	OutcomeCompleted Outcome = "completed" // the result was accepted
-	OutcomeFailed    Outcome = "failed"    // the handler returned an error, panicked, or timed out
-	OutcomeLost      Outcome = "lost"      // the owner's session ended first
-	OutcomeReleased  Outcome = "released"  // given back, counted as nothing
-	OutcomeSnoozed   Outcome = "snoozed"   // put off by the handler, counted as nothing
-	OutcomeCancelled Outcome = "cancelled" // by the handler or by somebody else
-	OutcomeDead      Outcome = "dead"      // failed for good
-	OutcomeRequeued  Outcome = "requeued"  // brought back by somebody
-	OutcomeBroken    Outcome = "broken"    // the claim was broken by somebody
+	outcomeCompleted = "completed" // the result was accepted
+	outcomeFailed    = "failed"    // the handler returned an error, panicked, or timed out
+	outcomeLost      = "lost"      // the owner's session ended first
+	outcomeReleased  = "released"  // given back, counted as nothing
+	outcomeSnoozed   = "snoozed"   // put off by the handler, counted as nothing
+	outcomeCancelled = "cancelled" // by the handler or by somebody else
+	outcomeDead      = "dead"      // failed for good
+	outcomeRequeued  = "requeued"  // brought back by somebody
+	outcomeBroken    = "broken"    // the claim was broken by somebody
 )
 
 // Attempt is one entry of a job's audit trail.
@@ -64,15 +61,18 @@ type Attempt struct {
 	Owner string `json:"owner,omitempty"`
 	// Token is the claim's fencing token.
 	Token coord.Token `json:"token,omitempty"`
-	// ClaimedAt and EndedAt are when, by the writers' clocks.
+	// ClaimedAt is when the attempt began, by its owner's clock.
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
-	EndedAt   time.Time `json:"ended_at,omitzero"`
-	// Outcome is how it ended.
-	Outcome Outcome `json:"outcome"`
+	// EndedAt is when it ended, by the clock of whoever ended it.
+	EndedAt time.Time `json:"ended_at,omitzero"`
+	// Outcome is how it ended: completed, failed, lost, released, snoozed,
+	// cancelled, requeued or broken.
+	Outcome string `json:"outcome"`
 	// Error is the failure's text, cut at 1 KiB, keeping the end.
 	Error string `json:"error,omitempty"`
-	// Actor and Reason are of whoever intervened.
-	Actor  string `json:"actor,omitempty"`
+	// Actor is whoever intervened.
+	Actor string `json:"actor,omitempty"`
+	// Reason is why they did.
 	Reason string `json:"reason,omitempty"`
 	// Counted tells that a loss counted against the job.
 	Counted bool `json:"counted,omitempty"`
@@ -83,7 +83,7 @@ type Attempt struct {
 // repeats tells whether b says nothing that a did not say, apart from when.
 func (a Attempt) repeats(b Attempt) bool {
 	switch b.Outcome {
-	case OutcomeSnoozed, OutcomeReleased:
+	case outcomeSnoozed, outcomeReleased:
 		return a.Outcome == b.Outcome && a.Owner == b.Owner && a.Error == b.Error && a.Actor == b.Actor && a.Reason == b.Reason
 	}
 	return false
@@ -98,8 +98,9 @@ type Job struct {
 	// Kind selects the handler; it may be empty.
 	Kind string
 	// Payload is exactly what was enqueued; nil in listings when it lies beside
-	// the record (PayloadSize tells).
-	Payload     []byte
+	// the record.
+	Payload []byte
+	// PayloadSize is its size in bytes, wherever it lies.
 	PayloadSize int
 	// Labels are free, for people and filters; Trace carries trace context.
 	Labels, Trace map[string]string
@@ -110,15 +111,16 @@ type Job struct {
 	// Timeout bounds one attempt; 0 leaves it to the worker.
 	Timeout time.Duration
 	// MaxAttempts is how many failures bury the job, MaxLosses how many counted
-	// losses. AtMostOnce jobs are never started twice.
+	// losses.
 	MaxAttempts, MaxLosses int
-	AtMostOnce             bool
+	// AtMostOnce tells that the job is never started twice.
+	AtMostOnce bool
 	// Attempt is the ordinal of the latest attempt, 0 before the first.
 	// Failures and Losses count apart.
 	Attempt, Failures, Losses int
-	// Owner is the session that holds the claim, and Token its fencing token;
-	// both are zero unless the job is claimed.
+	// Owner is the session that holds the claim; empty unless the job is claimed.
 	Owner string
+	// Token is the claim's fencing token; zero unless the job is claimed.
 	Token coord.Token
 	// Revision is the mod revision of the job's key: pass it in [By] to act only
 	// on what was seen.
@@ -132,8 +134,9 @@ type Job struct {
 	// Progress and Checkpoint are the latest that were reported, where the
 	// snapshot includes them.
 	Progress, Checkpoint []byte
-	// Attempts is the audit trail, oldest first, at most 20 entries of LogTotal.
+	// Attempts is the audit trail, oldest first, its last 20 entries.
 	Attempts []Attempt
+	// LogTotal is how many entries the trail had in all.
 	LogTotal int
 }
 
@@ -175,7 +178,7 @@ func (r *record) state(where place, now time.Time, ownerLives func(string, int64
 	switch {
 	case where == inDead:
 		return StateDead
-	case where == inDone && r.Outcome == OutcomeCancelled:
+	case where == inDone && r.Outcome == outcomeCancelled:
 		return StateCancelled
 	case where == inDone:
 		return StateDone
@@ -188,7 +191,7 @@ func (r *record) state(where place, now time.Time, ownerLives func(string, int64
 	}
 	if n := len(r.Attempts); n > 0 {
 		switch r.Attempts[n-1].Outcome {
-		case OutcomeFailed, OutcomeLost:
+		case outcomeFailed, outcomeLost:
 			return StateRetry
 		}
 	}

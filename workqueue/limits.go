@@ -10,9 +10,7 @@ import (
 
 // The caps that keep every closing Txn within what etcd takes (1.5 MiB).
 const (
-	// DefaultMaxPayload is the payload limit unless Config.MaxPayload says
-	// otherwise, in bytes.
-	DefaultMaxPayload = 256 << 10
+	defaultMaxPayload = 256 << 10
 	// MaxResult bounds a result, in bytes.
 	MaxResult = 256 << 10
 	// MaxProgress bounds a progress report and a checkpoint each, in bytes.

@@ -26,14 +26,15 @@ type Config struct {
 	// Identity is a label for people, such as a host or pod name; "" means the
 	// host name.
 	Identity string
-	// MaxPayload is the payload limit in bytes; 0 means [DefaultMaxPayload], more
-	// than 900 KiB is not accepted, since etcd would not take it.
+	// MaxPayload is the payload limit in bytes; 0 means 256 KiB, more than
+	// 900 KiB is not accepted, since etcd would not take it.
 	MaxPayload int
-	// Retention is how long done jobs are kept; 0 means 1 h. Whatever its value,
-	// this process keeps at most RetainJobs jobs and RetainBytes bytes (10,000 and
-	// 64 MiB by default); the oldest go first.
-	Retention   time.Duration
-	RetainJobs  int
+	// Retention is how long done jobs are kept; 0 means 1 h.
+	Retention time.Duration
+	// RetainJobs bounds the done jobs that this process keeps, whatever Retention
+	// says; the oldest go first. 0 means 10,000.
+	RetainJobs int
+	// RetainBytes bounds their size likewise; 0 means 64 MiB.
 	RetainBytes int
 	// Backoff is the pause between failed attempts, and between counted losses.
 	Backoff Backoff
@@ -45,7 +46,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.MaxPayload == 0 {
-		c.MaxPayload = DefaultMaxPayload
+		c.MaxPayload = defaultMaxPayload
 	}
 	if c.Retention == 0 {
 		c.Retention = time.Hour

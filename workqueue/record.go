@@ -57,7 +57,7 @@ type record struct {
 	OwnerRev  int64     `json:"owner_rev,omitempty,string"`
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
 
-	Outcome    Outcome         `json:"outcome,omitempty"` // in done/ and dead/
+	Outcome    string          `json:"outcome,omitempty"` // in done/ and dead/
 	FinishedAt time.Time       `json:"finished_at,omitzero"`
 	Error      string          `json:"error,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`

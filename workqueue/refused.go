@@ -27,8 +27,9 @@ type Refusal struct {
 	Attempt int `json:"attempt"`
 	// At is when, by the late owner's clock.
 	At time.Time `json:"at"`
-	// Size and SHA256 are of the result that was refused.
-	Size   int    `json:"size"`
+	// Size is that of the result that was refused, in bytes.
+	Size int `json:"size"`
+	// SHA256 is the hash of that result, in hex; empty without a result.
 	SHA256 string `json:"sha256,omitempty"`
 }
 

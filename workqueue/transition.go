@@ -121,7 +121,7 @@ func (r *record) claimFor(e event) next {
 
 // reclaim decides what a lost attempt leads to.
 func (r *record) reclaim(e event) next {
-	r.endAttempt(e, OutcomeLost, "the owner's session ended")
+	r.endAttempt(e, outcomeLost, "the owner's session ended")
 	if e.counted {
 		r.Losses++
 	}
@@ -140,11 +140,11 @@ func (r *record) reclaim(e event) next {
 func (r *record) close(e event) next {
 	switch e.verb {
 	case verbComplete:
-		r.endAttempt(e, OutcomeCompleted, "")
+		r.endAttempt(e, outcomeCompleted, "")
 		r.setResult(e.result)
-		return r.finish(e, inDone, OutcomeCompleted, "")
+		return r.finish(e, inDone, outcomeCompleted, "")
 	case verbFail:
-		r.endAttempt(e, OutcomeFailed, e.err)
+		r.endAttempt(e, outcomeFailed, e.err)
 		r.Failures++
 		r.Losses = 0
 		switch {
@@ -153,35 +153,35 @@ func (r *record) close(e event) next {
 		}
 		return r.reopen(e.now.Add(e.delay(r.Failures)))
 	case verbSnooze:
-		r.endAttempt(e, OutcomeSnoozed, e.err)
+		r.endAttempt(e, outcomeSnoozed, e.err)
 		r.Losses = 0
 	case verbBreak:
-		r.endAttempt(e, OutcomeBroken, e.err)
+		r.endAttempt(e, outcomeBroken, e.err)
 	default:
-		r.endAttempt(e, OutcomeReleased, e.err)
+		r.endAttempt(e, outcomeReleased, e.err)
 	}
 	if r.AtMostOnce {
-		return r.bury(e, "the attempt ended as "+string(r.Attempts[len(r.Attempts)-1].Outcome)+", and the job may be started at most once")
+		return r.bury(e, "the attempt ended as "+r.Attempts[len(r.Attempts)-1].Outcome+", and the job may be started at most once")
 	}
 	return r.reopen(e.at)
 }
 
 func (r *record) cancel(e event) next {
 	if r.claimed() {
-		r.endAttempt(e, OutcomeCancelled, e.err)
+		r.endAttempt(e, outcomeCancelled, e.err)
 	} else {
-		r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: OutcomeCancelled, Actor: e.by.Actor, Reason: e.by.Reason})
+		r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: outcomeCancelled, Actor: e.by.Actor, Reason: e.by.Reason})
 	}
 	why := e.err
 	if why == "" {
 		why = e.by.Reason
 	}
-	return r.finish(e, inDone, OutcomeCancelled, why)
+	return r.finish(e, inDone, outcomeCancelled, why)
 }
 
 // requeue starts the counters anew; the ordinal of attempts and the trail go on.
 func (r *record) requeue(e event) next {
-	r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: OutcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
+	r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: outcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
 	r.Failures, r.Losses = 0, 0
 	r.Outcome, r.FinishedAt, r.Error = "", time.Time{}, ""
 	r.Result, r.Result64 = nil, nil
@@ -189,10 +189,10 @@ func (r *record) requeue(e event) next {
 }
 
 // endAttempt writes the current attempt's entry and takes the owner out.
-func (r *record) endAttempt(e event, o Outcome, why string) {
+func (r *record) endAttempt(e event, o string, why string) {
 	r.log(Attempt{
 		Attempt: r.Attempt, Owner: r.Owner, Token: e.token, ClaimedAt: r.ClaimedAt, EndedAt: stamp(e.now),
-		Outcome: o, Error: why, Actor: e.by.Actor, Reason: e.by.Reason, Counted: o == OutcomeLost && e.counted,
+		Outcome: o, Error: why, Actor: e.by.Actor, Reason: e.by.Reason, Counted: o == outcomeLost && e.counted,
 	})
 	r.Owner, r.OwnerRev, r.ClaimedAt = "", 0, time.Time{}
 }
@@ -205,9 +205,9 @@ func (r *record) reopen(at time.Time) next {
 	return next{r, inJobs}
 }
 
-func (r *record) bury(e event, why string) next { return r.finish(e, inDead, OutcomeDead, why) }
+func (r *record) bury(e event, why string) next { return r.finish(e, inDead, outcomeDead, why) }
 
-func (r *record) finish(e event, where place, o Outcome, why string) next {
+func (r *record) finish(e event, where place, o string, why string) next {
 	r.Outcome, r.FinishedAt, r.Error = o, stamp(e.now), cut(why, maxError)
 	r.RunAt = time.Time{}
 	return next{r, where}

@@ -11,41 +11,6 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// EventType names what happened to a job that a worker took.
-type EventType string
-
-// The events of a worker, in the order in which they can come.
-const (
-	// EventClaimed: the job was claimed; its handler starts.
-	EventClaimed EventType = "claimed"
-	// EventMissed: a claim lost its race to another process.
-	EventMissed EventType = "missed"
-	// EventAbandoned: the handler did not stop in time and still runs; its claim was
-	// given up, or that was tried.
-	EventAbandoned EventType = "abandoned"
-	// EventSettled: the closing write was accepted; Outcome says which.
-	EventSettled EventType = "settled"
-	// EventRefused: the closing write was refused, because the claim was no longer
-	// current; Outcome says which.
-	EventRefused EventType = "refused"
-	// EventError: the closing write ended with another error.
-	EventError EventType = "error"
-)
-
-// Event is something that happened in a worker.
-type Event struct {
-	// Type says what.
-	Type EventType
-	// Job is the job as it was claimed; nil for EventMissed.
-	Job *Job
-	// Outcome is what the closing write wanted.
-	Outcome Outcome
-	// Took is how long the claim took (EventClaimed), or the handler ran.
-	Took time.Duration
-	// Err is the handler's error, or why the write was refused.
-	Err error
-}
-
 // answer is what a handler returned.
 type answer struct {
 	result []byte
@@ -59,7 +24,7 @@ func (w *Worker) work(s *coord.Session, c candidate) {
 	if claim == nil {
 		w.missed()
 		if errors.Is(err, errMissed) {
-			w.cfg.Observe(Event{Type: EventMissed})
+			w.hooks.Missed()
 		} else if err != nil && !isSessionOver(err) {
 			w.log.Warn("claim", zap.Error(err))
 			pause := time.NewTimer(100 * time.Millisecond) // no hot loop against an etcd in trouble
@@ -71,7 +36,7 @@ func (w *Worker) work(s *coord.Session, c candidate) {
 		}
 		return
 	}
-	w.cfg.Observe(Event{Type: EventClaimed, Job: claim.job, Took: time.Since(began)})
+	w.hooks.Claimed(claim.job, time.Since(began))
 	w.attend(claim)
 }
 
@@ -136,7 +101,7 @@ func (w *Worker) abandon(c *Claim, answers <-chan answer, cause error, began tim
 	w.mu.Unlock()
 	w.log.Warn("handler ignores the end of its context", zap.String("job", c.job.ID), zap.Error(cause))
 	err := c.abandon(cause)
-	w.cfg.Observe(Event{Type: EventAbandoned, Job: c.job, Took: time.Since(began), Err: cause})
+	w.hooks.Abandoned(c.job, cause)
 	if err != nil && !errors.Is(err, coord.ErrFenced) {
 		w.log.Warn("give up claim", zap.String("job", c.job.ID), zap.Error(err))
 	}
@@ -177,7 +142,7 @@ const closeTimeout = 30 * time.Second
 // context.
 func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
 	e := c.closing(a, cause)
-	ev := Event{Type: EventSettled, Job: c.job, Outcome: e.outcome(), Took: time.Since(began), Err: a.err}
+	settled := Settlement{Outcome: e.outcome(), Ran: time.Since(began), HandlerErr: a.err}
 	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
 	defer cancel()
 	err := c.close(ctx, e, nil, nil)
@@ -185,12 +150,12 @@ func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
 	case errors.Is(err, ErrSettled):
 		return // the handler closed it itself
 	case errors.Is(err, coord.ErrFenced):
-		ev.Type, ev.Err = EventRefused, err
+		settled.Refused, settled.Err = true, err
 	case err != nil:
-		ev.Type, ev.Err = EventError, err
+		settled.Err = err
 		w.log.Warn("close claim", zap.Error(err))
 	}
-	w.cfg.Observe(ev)
+	w.hooks.Settled(c.job, settled)
 }
 
 // closing chooses the transition for a handler's answer.
@@ -212,16 +177,16 @@ func (c *Claim) closing(a answer, cause error) event {
 }
 
 // outcome is what the event's closing write wants to be.
-func (e event) outcome() Outcome {
+func (e event) outcome() string {
 	switch e.verb {
 	case verbComplete:
-		return OutcomeCompleted
+		return outcomeCompleted
 	case verbSnooze:
-		return OutcomeSnoozed
+		return outcomeSnoozed
 	case verbCancel:
-		return OutcomeCancelled
+		return outcomeCancelled
 	case verbFail:
-		return OutcomeFailed
+		return outcomeFailed
 	}
-	return OutcomeReleased
+	return outcomeReleased
 }

@@ -33,9 +33,8 @@ type WorkerConfig struct {
 	DrainTimeout time.Duration
 	// Limit stops the worker after it has worked that many jobs; 0 means no limit.
 	Limit int
-	// Observe is called for each [Event], from the goroutine that works the job; it
-	// must not block. It may be nil.
-	Observe func(Event)
+	// Hooks see what happens.
+	Hooks Hooks
 }
 
 func (c WorkerConfig) withDefaults() WorkerConfig {
@@ -50,9 +49,6 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 		c.DrainTimeout = 30 * time.Second
 	case c.DrainTimeout < 0:
 		c.DrainTimeout = 0
-	}
-	if c.Observe == nil {
-		c.Observe = func(Event) {}
 	}
 	return c
 }
@@ -74,6 +70,7 @@ type Worker struct {
 	handler Handler
 	cfg     WorkerConfig
 	kinds   []string
+	hooks   Hooks
 	log     *zap.Logger
 
 	wg   sync.WaitGroup // one per job under way, unless it was abandoned
@@ -100,7 +97,7 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "queue and handler", Value: "nil", Reason: "both are needed"})
 	}
 	w := &Worker{
-		q: q, handler: h, cfg: cfg, log: q.log, free: make(chan struct{}, 1),
+		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.withDefaults(), log: q.log, free: make(chan struct{}, 1),
 		zombies: map[string]bool{},
 	}
 	if k, ok := h.(kinded); ok {
