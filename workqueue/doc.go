@@ -3,24 +3,24 @@
 //
 // # States of a job
 //
-//	          +----------------------- requeue ------------------------+
-//	          v                                                        |
-//	open --claim--> claimed --complete--> done   (kept for the retention)
-//	 ^                |   |
-//	 |                |   +--cancel-----> done, cancelled
-//	 |                +--fail, reclaim, break: back to open, later --+
-//	 |                |                                              |
-//	 +----------------+----------------------------------------------+
-//	                  +--exhausted, permanent, lost too often--> dead (kept until somebody acts)
+//		          +----------------------- requeue ------------------------+
+//		          v                                                        |
+//		open --claim--> claimed --complete--> done   (kept for the retention)
+//		 ^                |   |
+//		 |                |   +--cancel-----> done, cancelled
+//		 |                +--fail, reclaim, break: back to open, later --+
+//		 |                |                                              |
+//		 +----------------+----------------------------------------------+
+//		                  +--exhausted, permanent, lost too often--> dead (kept until somebody acts)
 //
-//   - open to claimed: a Txn that compares the job's revision and head nonce, the
-//     claimer's session and the queue's config. The revision of its put is the
-//     fencing token.
-//   - claimed to anything, by the owner: a Txn that carries the fence. A late owner
-//     is refused with [coord.FencedError], and evidence is kept.
-//   - claimed to claimed by another (reclaim): as a claim, and the old owner's
-//     session is gone, compared in the same Txn. Nothing else ends a claim from
-//     outside, except somebody who cancels the job or breaks the claim.
+//	  - open to claimed: a Txn that compares the job's revision and head nonce, the
+//	    claimer's session and the queue's config. The revision of its put is the
+//	    fencing token.
+//	  - claimed to anything, by the owner: a Txn that carries the fence. A late owner
+//	    is refused with [coord.FencedError], and evidence is kept.
+//	  - claimed to claimed by another (reclaim): as a claim, and the old owner's
+//	    session is gone, compared in the same Txn. Nothing else ends a claim from
+//	    outside, except somebody who cancels the job or breaks the claim.
 //
 // A job keeps its key, and so its place in the queue, for its whole life. Failures
 // (the handler's) and losses (the process's) are counted apart.
