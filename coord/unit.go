@@ -37,8 +37,8 @@ func (r Result) Get(i int) *mvccpb.KeyValue {
 type unit struct {
 	txn Txn
 	// evidence is the key whose put proves, at the lane's revision, that Then
-	// happened. Empty when no put of Then surely leaves its key behind: then the
-	// lane adds a note of its own beside itself.
+	// happened. Empty when Then itself puts nothing: then the lane adds a note of
+	// its own beside itself.
 	evidence string
 	// touches are the keys that must not meet other units' in a batch.
 	touches []touch
@@ -142,30 +142,16 @@ func (u *unit) touch(key []byte, write bool) {
 	u.touches = append(u.touches, t)
 }
 
-// evidenceOf is the first key that Then always puts and never deletes again. A
-// later nested Txn can delete what an op before it put; etcd lets that pass, and
-// then the key would prove the opposite.
+// evidenceOf is the first key that Then itself puts. It is there afterwards: etcd
+// refuses a Txn that also deletes it, in nested Txns too, and other units of the
+// batch do not touch it.
 func evidenceOf(then []clientv3.Op) string {
 	for _, op := range then {
-		if op.IsPut() && !deletes(then, op) {
+		if op.IsPut() {
 			return string(op.KeyBytes())
 		}
 	}
 	return ""
-}
-
-func deletes(ops []clientv3.Op, put clientv3.Op) bool {
-	for _, op := range ops {
-		if op.IsTxn() {
-			_, then, els := op.Txn()
-			if deletes(then, put) || deletes(els, put) {
-				return true
-			}
-		} else if op.IsDelete() && overlap(op, put) {
-			return true
-		}
-	}
-	return false
 }
 
 // overlap tells whether two ops that are no Txns have a key in common.

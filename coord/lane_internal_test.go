@@ -1,0 +1,302 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// lossy are the ways in which the answer of a batch gets lost.
+var lossy = []struct {
+	name   string
+	faults []fault
+}{
+	{"answered", nil},
+	{"answer lost", []fault{{lose: errLost}}},
+	{"answer and the repeat's lost", []fault{{lose: errLost}, {lose: errLost}}},
+	{"answers lost for long", []fault{{lose: errLost}, {lose: context.DeadlineExceeded}, {lose: status.Error(codes.Unknown, "EOF")}, {lose: errLost}}},
+	{"request lost", []fault{{refuse: errLost}}},
+	{"request lost, then the repeat's answer", []fault{{refuse: errLost}, {lose: errLost}}},
+	{"original late", []fault{{late: true}}},
+	{"original late, the repeat's answer lost", []fault{{late: true}, {lose: errLost}}},
+	{"original and repeat late", []fault{{late: true}, {late: true}}},
+	// The original is delivered while its repeat is under way: it wins.
+	{"answer lost, then refused outright", []fault{{lose: errLost}, {refuse: rpctypes.ErrPermissionDenied}}},
+	{"answer lost, then an error that stays", []fault{
+		{lose: errLost}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt},
+	}},
+	{"answer too large for us", []fault{{lose: status.Error(codes.ResourceExhausted, "grpc: received message larger than max (2 vs. 1)")}}},
+}
+
+// outcomes is one unit of every kind, and what it must do to a world in which
+// have=1 and gone=1 exist.
+func outcomes(w *world, have int64) []struct {
+	name      string
+	txn       Txn
+	succeeded bool
+	gets      []string // per op of the branch: the value read, "-" for none
+} {
+	key := func(name string) string { return w.data + name }
+	absent := func(name string) []clientv3.Cmp {
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key(name)), "=", 0)}
+	}
+	put := func(name, value string) clientv3.Op { return clientv3.OpPut(key(name), value) }
+	get := func(name string) clientv3.Op { return clientv3.OpGet(key(name)) }
+	return []struct {
+		name      string
+		txn       Txn
+		succeeded bool
+		gets      []string
+	}{
+		{"success", Txn{If: absent("new"), Then: []clientv3.Op{put("new", "1")}, Else: []clientv3.Op{get("new")}}, true, nil},
+		{
+			"failed compare, Else is replayed",
+			Txn{If: absent("have"), Then: []clientv3.Op{put("have", "2")}, Else: []clientv3.Op{get("have"), get("missing")}},
+			false, []string{"1", "-"},
+		},
+		{"delete only", Txn{Then: []clientv3.Op{clientv3.OpDelete(key("gone"))}}, true, nil},
+		{
+			"delete only, failed compare",
+			Txn{
+				If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key("kept")), "=", have+1)},
+				Then: []clientv3.Op{clientv3.OpDelete(key("kept"))},
+			}, false, nil,
+		},
+		{"nothing to do but prove", Txn{If: absent("proof")}, true, nil},
+		{
+			"nested, taken",
+			Txn{Then: []clientv3.Op{clientv3.OpTxn(absent("inner"), []clientv3.Op{put("inner", "1")}, nil)}},
+			true, []string{"-"},
+		},
+		{
+			"nested, not taken",
+			Txn{Then: []clientv3.Op{put("outer", "1"), clientv3.OpTxn(absent("have2"), []clientv3.Op{put("have2", "2")}, []clientv3.Op{get("have2")})}},
+			true, nil,
+		},
+		{
+			"puts and deletes again",
+			Txn{Then: []clientv3.Op{
+				clientv3.OpTxn(nil, []clientv3.Op{put("brief", "1")}, nil),
+				clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpDelete(key("brief"))}, nil),
+				get("brief"),
+			}},
+			true, []string{"-", "-", "-"},
+		},
+		{
+			"gets",
+			Txn{Then: []clientv3.Op{put("claim", "1"), get("payload"), get("nothing")}},
+			true, []string{"-", "bytes", "-"},
+		},
+		{
+			"gets what it writes, before and after",
+			Txn{Then: []clientv3.Op{get("twice"), put("twice", "2"), put("thrice", "3"), get("thrice")}},
+			true, []string{"1", "-", "-", "3"},
+		},
+	}
+}
+
+// However an answer is lost, every unit of the batch happens once, each caller is
+// told exactly what its unit did and read, and a late original changes nothing.
+func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
+	for _, loss := range lossy {
+		t.Run(loss.name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.openedCommitter(t)
+			var have int64
+			for _, name := range []string{"have", "gone", "kept", "have2", "twice"} {
+				have = w.put(t, name, "1")
+			}
+			w.put(t, "payload", "bytes")
+			cases := outcomes(w, have)
+			var txns []Txn
+			for _, tt := range cases {
+				txns = append(txns, tt.txn)
+			}
+			pending := w.together(t, c, txns, loss.faults...)
+			rev := mustWait(t, pending[0]).Revision
+			for i, tt := range cases {
+				r, err := pending[i].Wait(within(t))
+				if err != nil || r.Succeeded != tt.succeeded || r.Revision != rev {
+					t.Errorf("%s: got succeeded %v at %d, error %v, want %v at %d", tt.name, r.Succeeded, r.Revision, err, tt.succeeded, rev)
+				}
+				for j, want := range tt.gets {
+					got := "-"
+					if kv := r.Get(j); kv != nil {
+						got = string(kv.Value)
+					}
+					if got != want {
+						t.Errorf("%s: op %d read %q, want %q", tt.name, j, got, want)
+					}
+				}
+			}
+			wantVersions(t, w, map[string]int64{
+				"new": 1, "have": 1, "gone": 0, "kept": 1, "inner": 1, "outer": 1, "have2": 1,
+				"brief": 0, "claim": 1, "twice": 2, "thrice": 1, "missing": 0, "proof": 0,
+			})
+			lateChangesNothing(t, w, c)
+		})
+	}
+}
+
+func wantVersions(t *testing.T, w *world, want map[string]int64) {
+	t.Helper()
+	for name, n := range want {
+		if got := w.version(t, name); got != n {
+			t.Errorf("%s: got version %d, want %d", name, got, n)
+		}
+	}
+}
+
+// lateChangesNothing delivers the late originals, before and after the lane moved
+// on, in a world where their guards hold again.
+func lateChangesNothing(t *testing.T, w *world, c *Committer) {
+	t.Helper()
+	if _, err := w.client.Delete(within(t), w.data, clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	w.put(t, "gone", "again")
+	again := append([]Txn(nil), w.late...)
+	before := w.dump(t)
+	w.deliver(t)
+	if after := w.dump(t); after != before {
+		t.Errorf("a late original changed\n%s to\n%s", before, after)
+	}
+	mustApply(t, c, putTxn(w.store.keys.Root()+"other", ""))
+	w.late = again
+	w.deliver(t)
+	if after := w.dump(t); after != before {
+		t.Errorf("a late original, after the lane moved on, changed\n%s to\n%s", before, after)
+	}
+}
+
+// The repeat of a batch meets its own original, which arrives between the two.
+func TestOriginalArrivesBeforeItsRepeat(t *testing.T) {
+	w := newWorld(t)
+	c := w.openedCommitter(t)
+	arrive := func() {
+		w.mu.Lock()
+		late := w.late
+		w.mu.Unlock()
+		if _, err := w.backend.txn(within(t), late[0]); err != nil {
+			t.Error(err)
+		}
+	}
+	gate := make(chan struct{})
+	w.faults(fault{late: true}, fault{hold: gate})
+	p := c.Go(putTxn(w.data+"once", ""))
+	w.waitSent(t, 2)
+	arrive()
+	close(gate)
+	r := mustWait(t, p)
+	if !r.Succeeded || w.version(t, "once") != 1 {
+		t.Errorf("got succeeded %v, version %d, want applied once", r.Succeeded, w.version(t, "once"))
+	}
+}
+
+// A batch that etcd refuses outright, after a try whose fate is open: the lane is
+// moved on first, so that the refusal is true.
+func TestRefusalAfterALostRequestIsTrue(t *testing.T) {
+	w := newWorld(t)
+	c := w.openedCommitter(t)
+	w.faults(fault{late: true}, fault{refuse: rpctypes.ErrPermissionDenied}, fault{lose: errLost} /* of the empty batch */)
+	_, err := c.Do(within(t), putTxn(w.data+"never", ""))
+	wantErr(t, err, rpctypes.ErrPermissionDenied)
+	w.deliver(t)
+	wantVersions(t, w, map[string]int64{"never": 0})
+
+	// The same with a batch: it is split, and its parts are applied.
+	c.forgive()
+	pending := w.together(t, c, []Txn{putTxn(w.data+"a", ""), putTxn(w.data+"b", "")},
+		fault{late: true}, fault{refuse: rpctypes.ErrPermissionDenied})
+	for _, p := range pending {
+		mustWait(t, p)
+	}
+	w.deliver(t)
+	wantVersions(t, w, map[string]int64{"a": 1, "b": 1})
+}
+
+// forgive ends the quarantine of all origins.
+func (c *Committer) forgive() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.solo)
+}
+
+// When the lane's revision is compacted before anybody could read what the units
+// did, nobody claims to know.
+func TestCompactedRevisionIsUnknown(t *testing.T) {
+	cluster := etcdtest.New(t, etcdtest.Config{})
+	w := worldOn(t, cluster.Client(t))
+	c := w.openedCommitter(t)
+	compact := func() {
+		rev := w.put(t, "later", "")
+		if _, err := w.client.Compact(within(t), rev); err != nil {
+			t.Error(err)
+		}
+	}
+	w.faults(fault{lose: errLost, then: compact})
+	p := c.Go(putTxn(w.data+"a", ""))
+	_, err := p.Wait(within(t))
+	wantErr(t, err, ErrUnknown)
+	wantErr(t, err, rpctypes.ErrCompacted)
+	// The lane itself is known, and goes on.
+	sent := w.sent()
+	mustApply(t, c, putTxn(w.data+"b", ""))
+	if w.sent() != sent+1 {
+		t.Errorf("the next batch took %d requests, want 1", w.sent()-sent)
+	}
+}
+
+// What is read to resolve a batch is asked for until there is an answer.
+func TestResolvingOutlivesFailedReads(t *testing.T) {
+	w := newWorld(t)
+	c := w.openedCommitter(t)
+	w.put(t, "payload", "bytes")
+	w.faults(fault{lose: errLost})
+	w.readPlan = func(n int) error {
+		if n%2 == 1 && n < 6 {
+			return errLost
+		}
+		return nil
+	}
+	r := mustWait(t, c.Go(Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"a", ""), clientv3.OpGet(w.data + "payload")}}))
+	if kv := r.Get(1); kv == nil || string(kv.Value) != "bytes" {
+		t.Errorf("payload: got %v, want bytes", kv)
+	}
+	// Nobody may read any more: then nobody knows.
+	w.faults(fault{lose: errLost})
+	w.readPlan = func(int) error { return rpctypes.ErrPermissionDenied }
+	_, err := c.Do(within(t), putTxn(w.data+"b", ""))
+	wantErr(t, err, ErrUnknown)
+	wantErr(t, err, rpctypes.ErrPermissionDenied)
+}
+
+func TestLaneTxnHasTheShapeThatItsProofNeeds(t *testing.T) {
+	l := &lane{key: "/lanes/x/3", lease: 7, last: 42}
+	units := []*unit{unitOf("w:a"), unitOf("d:b"), unitOf("r:c")}
+	txn := l.wrap(units, midNonceForLane)
+	if len(txn.If) != 1 || string(txn.If[0].GetCompare().Key) != l.key || txn.If[0].GetCompare().GetModRevision() != 42 {
+		t.Errorf("If: got %v, want the lane's revision", txn.If)
+	}
+	if len(txn.Else) != 1 || string(txn.Else[0].KeyBytes()) != l.key {
+		t.Errorf("Else: got %v, want the lane", txn.Else)
+	}
+	for i, want := range []string{"", "/lanes/x/3-1", "/lanes/x/3-2"} {
+		_, then, _ := txn.Then[i+1].Txn()
+		last := then[len(then)-1]
+		if noted := len(then) > 1 && last.IsPut(); noted != (want != "") || noted && string(last.KeyBytes()) != want {
+			t.Errorf("unit %d ends with %s, want note %q", i, last.KeyBytes(), want)
+		}
+	}
+	if got := fmt.Sprint(len(units[1].txn.Then)); got != "1" {
+		t.Errorf("the note must not grow the unit's own slice: got %s ops", got)
+	}
+}
+
+const midNonceForLane = "5123456789abcdef"
