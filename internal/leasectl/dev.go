@@ -156,8 +156,24 @@ func loopback(host string) bool {
 func (a *app) devLogger(level zap.AtomicLevel) *zap.Logger {
 	enc := zap.NewDevelopmentEncoderConfig()
 	enc.CallerKey, enc.StacktraceKey = "", ""
-	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(a.err)), level))
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(a.err)), level)
+	return zap.New(devCore{core})
 }
+
+// devCore leaves out an error that every new server logs in its first seconds, until it has a term, and that means
+// nothing.
+type devCore struct{ zapcore.Core }
+
+const storageVersionNoise = "failed to update storage version"
+
+func (c devCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if e.Message == storageVersionNoise {
+		return checked
+	}
+	return c.Core.Check(e, checked)
+}
+
+func (c devCore) With(fields []zapcore.Field) zapcore.Core { return devCore{c.Core.With(fields)} }
 
 // quoted keeps a value with spaces one word.
 func quoted(s string) string {
