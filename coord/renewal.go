@@ -143,6 +143,8 @@ func (s *Session) watchKeyFrom(rev int64, n int) bool {
 			}
 		case <-s.recheck:
 			return false
+		case <-s.Done():
+			return false
 		}
 	}
 }

@@ -1,0 +1,160 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// memberOn returns a member whose sessions are opened on e.
+func memberOn(e *stubEtcd) *Member {
+	m := NewMember(nil, SessionConfig{})
+	m.open = func(ctx context.Context) (*Session, error) { return e.tryOpen(ctx, m.cfg) }
+	return m
+}
+
+// run runs m until stop is called, which returns Run's error.
+func run(t *testing.T, m *Member) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	var once sync.Once
+	var err error
+	stop = func() error {
+		once.Do(func() { cancel(); err = <-done })
+		return err
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func TestMemberReplacesLostSessions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newStubEtcd()
+		m := memberOn(e)
+		stop := run(t, m)
+		seen := map[string]bool{}
+		var last *Session
+		for range 10 {
+			s, err := m.Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[s.ID()] || s.Err() != nil {
+				t.Errorf("got session %s, seen %v, error %v", s.ID(), seen[s.ID()], s.Err())
+			}
+			seen[s.ID()], last = true, s
+			synctest.Wait()
+			e.delete(s.key)
+			<-s.Done()
+		}
+		next, err := m.Session(t.Context())
+		if err != nil || next == last {
+			t.Errorf("after the last loss: got %v, %v", next, err)
+		}
+		if err := stop(); err != nil {
+			t.Errorf("run: %v", err)
+		}
+		if got := e.count("revoke"); got != 11 {
+			t.Errorf("%d sessions were closed, want all 11", got)
+		}
+		if _, err := m.Session(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Run: got %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestMemberDoesNotReplaceInAHotLoop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newStubEtcd()
+		e.renewal = func(_ context.Context, n int) (int64, error) { return e.ttl * int64(n%2), nil }
+		stop := run(t, memberOn(e))
+		<-time.After(time.Minute)
+		if got := e.count("grant"); got < 10 || got > 120 {
+			t.Errorf("%d sessions were opened in a minute, each lost at its second renewal", got)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestMemberSessionReturnsByItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newStubEtcd()
+		e.renewal = silent // nothing ever opens
+		m := memberOn(e)
+		stop := run(t, m)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
+		defer cancel()
+		if _, err := m.Session(ctx); err == nil || err.Error() != "enough" {
+			t.Errorf("got %v, want the cause of its ctx", err)
+		}
+		waiting := make(chan error, 1)
+		go func() { _, err := m.Session(t.Context()); waiting <- err }()
+		synctest.Wait()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if err := <-waiting; !errors.Is(err, ErrClosed) {
+			t.Errorf("a waiter at the end of Run: got %v, want ErrClosed", err)
+		}
+	})
+}
+
+// A lost session is closed once its holders have given up their claims, and a
+// TTL later in any case; meanwhile its successor is at work.
+func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
+	for name, forgets := range map[string]bool{"forgotten": true, "never forgotten": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				e := newStubEtcd()
+				m := memberOn(e)
+				stop := run(t, m)
+				old, err := m.Session(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := old.Adopt("n", nil); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				e.delete(old.key)
+				<-old.Done()
+				if next, err := m.Session(t.Context()); err != nil || next == old {
+					t.Fatalf("got %v, %v, want a successor", next, err)
+				}
+				<-time.After(5 * time.Second)
+				if got := e.count("revoke"); got != 0 {
+					t.Errorf("closed while it held a claim: %d revocations", got)
+				}
+				if forgets {
+					old.Forget("n")
+				} else {
+					<-time.After(old.TTL())
+				}
+				synctest.Wait()
+				if got := e.count("revoke"); got != 1 {
+					t.Errorf("not closed behind: %d revocations", got)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestMemberEndsOnlyForAHopelessConfiguration(t *testing.T) {
+	m := NewMember(nil, SessionConfig{})
+	if err := m.Run(t.Context()); !errors.Is(err, ErrInvalid) {
+		t.Errorf("without a client: got %v, want ErrInvalid", err)
+	}
+	if _, err := m.Session(t.Context()); !errors.Is(err, ErrInvalid) {
+		t.Errorf("session after that: got %v, want why Run ended", err)
+	}
+}
