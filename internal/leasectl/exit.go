@@ -8,7 +8,9 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
+	"github.com/leasekit/leasekit/workqueue"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -114,6 +116,19 @@ const (
 var libraryErrors = []situation{
 	{commandNotFound, exitNoCommand, "give a program that is on PATH after --"},
 	{typed[*execjob.LookError](), exitCannotExec, "chmod +x, or another program after --"},
+
+	{sentinel(coord.ErrInvalid), exitUsage, ""}, // the error names the field and what would do
+	{sentinel(workqueue.ErrNotFound), exitNotFound, ""},
+	{sentinel(workqueue.ErrExists), exitConflict, "another --id"},
+	{sentinel(workqueue.ErrConflict), exitConflict, "look again, then the same command"},
+	{sentinel(workqueue.ErrNotApplicable), exitConflict, ""},
+	{sentinel(workqueue.ErrCancelled), exitConflict, ""},
+	{sentinel(coord.ErrFenced), exitConflict, ""},
+	{sentinel(coord.ErrRefused), exitConflict, "look again, then the same command"},
+	{sentinel(workqueue.ErrBacklogFull), exitFailed, "etcdctl compact and defrag, or more workers"},
+	// Whatever the last error of the network was, it must not look as if nothing had happened.
+	{sentinel(coord.ErrUnknown), exitUnreachable, "look whether it happened before you repeat it"},
+	{sentinel(coord.ErrSessionLost), exitFailed, ""},
 }
 
 // etcdErrors are the situations of etcd, gRPC and the network, looked at after ours.

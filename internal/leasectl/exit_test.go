@@ -9,7 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
+	"github.com/leasekit/leasekit/workqueue"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,6 +43,17 @@ func TestExplain(t *testing.T) {
 		{wrap(status.Error(codes.Unauthenticated, "who")), exitAuth, tryAuth},
 		{wrap(context.DeadlineExceeded), exitUnreachable, tryWait},
 		{wrap(syscall.ECONNREFUSED), exitUnreachable, tryWait},
+		{&coord.InputError{Field: "queue", Value: "", Reason: "is empty"}, exitUsage, ""},
+		{wrap(workqueue.ErrNotFound), exitNotFound, ""},
+		{wrap(workqueue.ErrExists), exitConflict, "--id"},
+		{wrap(workqueue.ErrConflict), exitConflict, "look again"},
+		{wrap(workqueue.ErrNotApplicable), exitConflict, ""},
+		{wrap(workqueue.ErrCancelled), exitConflict, ""},
+		{wrap(&coord.FencedError{Key: "k", Wanted: 1, Current: 2}), exitConflict, ""},
+		{wrap(coord.ErrRefused), exitConflict, "look again"},
+		{wrap(workqueue.ErrBacklogFull), exitFailed, "compact"},
+		{fmt.Errorf("%w: %w", coord.ErrUnknown, rpctypes.ErrNoSpace), exitUnreachable, "look whether"},
+		{wrap(coord.ErrHistoryRewound), exitFailed, ""},
 		{lookErr, exitNoCommand, "PATH"},
 		{&execjob.LookError{Name: "x", Code: 126, Err: syscall.EACCES}, exitCannotExec, "chmod"},
 	}
