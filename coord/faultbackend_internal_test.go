@@ -144,16 +144,25 @@ func (b *faultBackend) waitSent(t *testing.T, n int) {
 // deliver sends all late originals now, and fails if one of them takes effect.
 func (b *faultBackend) deliver(t *testing.T) {
 	t.Helper()
+	if n := b.arrive(t); n > 0 {
+		t.Errorf("%d late originals took effect", n)
+	}
+}
+
+// arrive sends all late originals now and returns how many took effect, as those
+// may that come before their repeats.
+func (b *faultBackend) arrive(t *testing.T) (applied int) {
+	t.Helper()
 	b.mu.Lock()
 	late := b.late
 	b.late = nil
 	b.mu.Unlock()
 	for _, txn := range late {
-		resp, err := b.backend.txn(within(t), txn)
-		if err == nil && resp.Succeeded {
-			t.Error("a late original took effect")
+		if resp, err := b.backend.txn(within(t), txn); err == nil && resp.Succeeded {
+			applied++
 		}
 	}
+	return applied
 }
 
 // world is a store on a real server behind a faultBackend, and some keys that
@@ -206,11 +215,27 @@ func (w *world) openedCommitter(t *testing.T) *Committer {
 	return c
 }
 
-// together hands Txns over such that they travel in one batch.
+// together hands Txns over such that they travel in one batch, which meets the
+// faults.
 func (w *world) together(t *testing.T, c *Committer, txns []Txn, faults ...fault) []*Pending {
 	t.Helper()
+	w.faults(faults...)
+	return w.togetherAs(t, c, txns)
+}
+
+// togetherAs is together under the plan in force.
+func (w *world) togetherAs(t *testing.T, c *Committer, txns []Txn) []*Pending {
+	t.Helper()
 	gate := make(chan struct{})
-	w.faults(append([]fault{{hold: gate}}, faults...)...)
+	w.mu.Lock()
+	plan := w.plan
+	w.n, w.plan = 0, func(n int, txn Txn) fault {
+		if n == 1 {
+			return fault{hold: gate}
+		}
+		return plan(n-1, txn)
+	}
+	w.mu.Unlock()
 	first := c.Go(Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"gate", "")}})
 	w.waitSent(t, 1)
 	var pending []*Pending

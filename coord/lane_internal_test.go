@@ -106,6 +106,7 @@ func outcomes(w *world, have int64) []struct {
 func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 	for _, loss := range lossy {
 		t.Run(loss.name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			c := w.openedCommitter(t)
 			var have int64
@@ -179,19 +180,13 @@ func lateChangesNothing(t *testing.T, w *world, c *Committer) {
 func TestOriginalArrivesBeforeItsRepeat(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	arrive := func() {
-		w.mu.Lock()
-		late := w.late
-		w.mu.Unlock()
-		if _, err := w.backend.txn(within(t), late[0]); err != nil {
-			t.Error(err)
-		}
-	}
 	gate := make(chan struct{})
 	w.faults(fault{late: true}, fault{hold: gate})
 	p := c.Go(putTxn(w.data+"once", ""))
 	w.waitSent(t, 2)
-	arrive()
+	if got := w.arrive(t); got != 1 {
+		t.Errorf("originals that took effect: got %d, want 1", got)
+	}
 	close(gate)
 	r := mustWait(t, p)
 	if !r.Succeeded || w.version(t, "once") != 1 {

@@ -1,0 +1,310 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// session opens a session whose writes meet w's faults.
+func (w *world) session(t *testing.T) *Session {
+	t.Helper()
+	s, err := openSession(within(t), w.store, SessionConfig{Identity: "test"}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.planBy(nil)
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close session: %v", err)
+		}
+	})
+	return s
+}
+
+// claim puts a record as a claim would and returns its fence.
+func (w *world) claim(t *testing.T, name string) Fence {
+	t.Helper()
+	nonce := NewNonce()
+	rev := w.put(t, name, `{"w":"`+nonce+`","owner":"test"}`)
+	return Fence{Key: w.data + name, Token: Token(rev), Nonce: nonce}
+}
+
+// A commit under a lock writes other keys than the lock: its own success does not
+// falsify its guard, so only the lane keeps a repeat from happening twice.
+func TestCommitUnderALockHappensOnce(t *testing.T) {
+	for _, loss := range lossy {
+		t.Run(loss.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			s := w.session(t)
+			lock := w.claim(t, "lock")
+			commit := func() (CommitResult, error) {
+				return s.Commit(within(t), []Fence{lock}, clientv3.OpPut(w.data+"effect", ""))
+			}
+			if _, err := commit(); err != nil { // opens the lane
+				t.Fatal(err)
+			}
+			for n := int64(2); n <= 4; n++ {
+				w.faults(loss.faults...)
+				res, err := commit()
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.deliver(t)
+				resp, err := w.client.Get(within(t), w.data+"effect")
+				if err != nil || resp.Kvs[0].Version != n || resp.Kvs[0].ModRevision != res.Revision {
+					t.Fatalf("effect: got %v %v, want version %d at %d", resp, err, n, res.Revision)
+				}
+			}
+			// And a refusal is told as one.
+			w.claim(t, "lock")
+			w.faults(loss.faults...)
+			_, err := commit()
+			wantErr(t, err, ErrFenced)
+			w.deliver(t)
+			wantVersions(t, w, map[string]int64{"effect": 4})
+		})
+	}
+}
+
+// 50 owners, each with a claim of its own that every increment moves on.
+func TestConcurrentIncrementsAreExact(t *testing.T) {
+	const owners, rounds = 50, 200
+	w := newWorld(t)
+	c := w.committer(t)
+	var wg sync.WaitGroup
+	for n := range owners {
+		wg.Go(func() {
+			key := fmt.Sprintf("%s%d", w.data, n)
+			fence := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
+			for i := range rounds {
+				nonce := NewNonce()
+				r, err := c.Do(within(t), Txn{
+					If:   fence,
+					Then: []clientv3.Op{clientv3.OpPut(key, fmt.Sprintf(`{"w":"%s","n":%d}`, nonce, i))},
+				})
+				if err != nil || !r.Succeeded {
+					t.Errorf("owner %d, round %d: got succeeded %v, error %v", n, i, r.Succeeded, err)
+					return
+				}
+				fence = Guard(key, r.Revision, nonce)
+			}
+		})
+	}
+	wg.Wait()
+	for n := range owners {
+		if got := w.version(t, strconv.Itoa(n)); got != rounds {
+			t.Errorf("owner %d: got %d increments, want %d", n, got, rounds)
+		}
+	}
+	if got := c.Flights(); got >= owners*rounds {
+		t.Errorf("%d requests for %d Txns: nothing shared a batch", got, owners*rounds)
+	}
+}
+
+// chaos plans a random fate for every Txn, from a seed that it prints.
+type chaos struct {
+	mu      sync.Mutex
+	rng     *rand.Rand
+	dropped atomic.Int64
+}
+
+func newChaos(t *testing.T, w *world) *chaos {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	c := &chaos{rng: rand.New(rand.NewPCG(seed, 0))}
+	w.planBy(func(int, Txn) fault {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		fate := c.rng.IntN(100)
+		if fate < 45 {
+			c.dropped.Add(1)
+		}
+		switch {
+		case fate < 25:
+			return fault{lose: errLost}
+		case fate < 35:
+			return fault{refuse: errLost}
+		case fate < 45:
+			return fault{late: true}
+		}
+		return fault{}
+	})
+	return c
+}
+
+// arrivals delivers late originals again and again until stop is closed.
+func (w *world) arrivals(t *testing.T, stop <-chan struct{}) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		w.arrive(t)
+		select {
+		case <-stop:
+			w.deliver(t) // nobody waits for anything any more
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// under runs fn while late originals arrive.
+func (w *world) under(t *testing.T, fn func()) {
+	t.Helper()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { w.arrivals(t, stop) })
+	fn()
+	close(stop)
+	wg.Wait()
+}
+
+// 200 commits with random losses: each happens exactly once, its counter and its
+// audit entry agree, and its caller is told so.
+func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
+	const workers, commits = 10, 20
+	w := newWorld(t)
+	s := w.session(t)
+	drops := newChaos(t, w)
+	w.under(t, func() {
+		var wg sync.WaitGroup
+		for n := range workers {
+			job := w.claim(t, fmt.Sprintf("job-%d", n))
+			wg.Go(func() {
+				for i := range commits {
+					res, err := s.Commit(within(t), []Fence{job},
+						clientv3.OpPut(fmt.Sprintf("%scounter-%d", w.data, n), strconv.Itoa(i+1)),
+						clientv3.OpPut(fmt.Sprintf("%saudit-%d/%03d", w.data, n, i), ""))
+					if err != nil {
+						t.Errorf("worker %d, commit %d: %v", n, i, err)
+						continue
+					}
+					resp, err := w.client.Get(within(t), fmt.Sprintf("%saudit-%d/%03d", w.data, n, i))
+					if err != nil || len(resp.Kvs) != 1 || resp.Kvs[0].ModRevision != res.Revision || resp.Kvs[0].Version != 1 {
+						t.Errorf("worker %d, audit %d: got %v %v, want version 1 at %d", n, i, resp, err, res.Revision)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+	for n := range workers {
+		wantVersions(t, w, map[string]int64{fmt.Sprintf("counter-%d", n): commits})
+		resp, err := w.client.Get(within(t), fmt.Sprintf("%saudit-%d/", w.data, n), clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil || resp.Count != commits {
+			t.Errorf("worker %d: got %v audit entries, error %v, want %d", n, resp.Count, err, commits)
+		}
+	}
+	if drops.dropped.Load() == 0 {
+		t.Error("no answer was lost: the test shows nothing")
+	}
+}
+
+// Claimers race for the same keys while answers get lost: each key is given to
+// exactly one, and exactly that one is told so, never "lost" of its own success.
+func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
+	const claimers, keys = 8, 25
+	w := newWorld(t)
+	drops := newChaos(t, w)
+	var yours [keys][claimers]string
+	w.under(t, func() {
+		var wg sync.WaitGroup
+		for n := range claimers {
+			c := w.committer(t)
+			wg.Go(func() {
+				for k := range keys {
+					key, nonce := fmt.Sprintf("%s%d", w.data, k), NewNonce()
+					r, err := c.Do(within(t), Txn{
+						If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
+						Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
+						Else: []clientv3.Op{clientv3.OpGet(key)},
+					})
+					switch {
+					case err != nil:
+						t.Errorf("claimer %d, key %d: %v", n, k, err)
+					case r.Succeeded:
+						yours[k][n] = nonce
+					case r.Get(0) == nil || NonceOf(r.Get(0).Value) == nonce:
+						t.Errorf("claimer %d, key %d: lost against %v", n, k, r.Get(0))
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+	for k := range keys {
+		resp, err := w.client.Get(within(t), fmt.Sprintf("%s%d", w.data, k))
+		if err != nil || len(resp.Kvs) != 1 {
+			t.Fatalf("key %d: got %v %v", k, resp, err)
+		}
+		told := 0
+		for _, nonce := range yours[k] {
+			if nonce != "" {
+				told++
+				if NonceOf(resp.Kvs[0].Value) != nonce {
+					t.Errorf("key %d: told yours, but it is another's", k)
+				}
+			}
+		}
+		if told != 1 || resp.Kvs[0].Version != 1 {
+			t.Errorf("key %d: %d were told yours, it was put %d times; want 1 and 1", k, told, resp.Kvs[0].Version)
+		}
+	}
+	if drops.dropped.Load() == 0 {
+		t.Error("no answer was lost: the test shows nothing")
+	}
+}
+
+// The life of a claim (claim, commit, release by delete) with each step's answer
+// lost in turn, in every way: what the caller is told is what etcd shows.
+func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
+	for _, loss := range lossy {
+		for step := range 3 {
+			t.Run(fmt.Sprintf("%s at step %d", loss.name, step), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				c := w.openedCommitter(t)
+				key, nonce := w.data+"lock", NewNonce()
+				plan := func(n int) {
+					if n == step {
+						w.faults(loss.faults...)
+					} else {
+						w.faults()
+					}
+				}
+				plan(0)
+				claimed := mustApply(t, c, Txn{
+					If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
+					Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
+				})
+				fence := Fence{Key: key, Token: Token(claimed.Revision), Nonce: nonce}
+				plan(1)
+				mustApply(t, c, Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.data+"effect", "")}})
+				plan(2)
+				mustApply(t, c, Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
+				wantVersions(t, w, map[string]int64{"lock": 0, "effect": 1})
+				// Somebody else holds it by now; late originals harm neither.
+				w.claim(t, "lock")
+				w.deliver(t)
+				wantVersions(t, w, map[string]int64{"lock": 1, "effect": 1})
+				_, err := c.Do(within(t), Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
+				if err != nil && !errors.Is(err, ErrFenced) {
+					t.Error(err)
+				}
+				wantVersions(t, w, map[string]int64{"lock": 1})
+			})
+		}
+	}
+}
