@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +22,9 @@ const (
 	drainDelay = time.Second
 )
 
+// ErrAborted is the cause of an outcome that Runner.Abort brought about.
+var ErrAborted = errors.New("aborted")
+
 // Runner runs jobs with one command. Its fields are not changed once Run was called; Run is safe for concurrent use.
 type Runner struct {
 	// Argv is the command, its program resolved by Look.
@@ -28,6 +32,9 @@ type Runner struct {
 
 	// Grace is the time between SIGTERM and SIGKILL. Default 10 s; negative: SIGKILL at once.
 	Grace time.Duration
+
+	// Abort, once closed, kills every running group at once, grace or not, and starts no more; nil: never.
+	Abort <-chan struct{}
 
 	// Endpoints and Root are those in use by leasectl; the child sees them.
 	Endpoints []string
@@ -45,8 +52,8 @@ type Runner struct {
 // stops the group: SIGTERM, and SIGKILL after the grace, so Run returns at most about Grace + 1 s later. Nothing of Run is left
 // behind: no goroutine, no descriptor, no file.
 func (r *Runner) Run(ctx context.Context, job Job) Outcome {
-	if ctx.Err() != nil {
-		return Outcome{Verdict: Retry, Err: fmt.Errorf("start %s: %w", r.Argv[0], context.Cause(ctx)), Cause: context.Cause(ctx)}
+	if cause := r.stopped(ctx); cause != nil {
+		return Outcome{Verdict: Retry, Err: fmt.Errorf("start %s: %w", r.Argv[0], cause), Cause: cause}
 	}
 	f, err := newFiles(r.TempDir, job)
 	if err != nil {
@@ -60,7 +67,7 @@ func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	if err != nil {
 		return Outcome{Verdict: Retry, Err: err}
 	}
-	cause := c.supervise(ctx, cmp.Or(r.Grace, 10*time.Second))
+	cause := c.supervise(ctx, r.Abort, cmp.Or(r.Grace, 10*time.Second))
 	if c.waitErr != nil {
 		return Outcome{Verdict: Retry, Err: fmt.Errorf("wait for %s: %w", r.Argv[0], c.waitErr), Cause: cause}
 	}
@@ -78,6 +85,16 @@ func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	}
 	out.Result = append([]byte{}, result...)
 	return out
+}
+
+// stopped returns why nothing may be started any more, or nil.
+func (r *Runner) stopped(ctx context.Context) error {
+	select {
+	case <-r.Abort:
+		return ErrAborted
+	default:
+		return context.Cause(ctx)
+	}
 }
 
 // child is one running process group.
@@ -160,9 +177,9 @@ func (c *child) wait() {
 	}
 }
 
-// supervise waits for the end of the group, stops it when ctx ends, and joins everything that start started. It
-// returns why the group was stopped, nil when it ended by itself.
-func (c *child) supervise(ctx context.Context, grace time.Duration) (cause error) {
+// supervise waits for the end of the group, stops it when ctx ends or abort is closed, and joins everything that start
+// started. It returns why the group was stopped, nil when it ended by itself.
+func (c *child) supervise(ctx context.Context, abort <-chan struct{}, grace time.Duration) (cause error) {
 	drained := make(chan struct{})
 	go func() {
 		c.pumps.Wait()
@@ -170,10 +187,14 @@ func (c *child) supervise(ctx context.Context, grace time.Duration) (cause error
 	}()
 	select {
 	case <-c.exited:
+	case <-abort:
+		cause = ErrAborted
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
 		signalGroup(c.cmd.Process, false)
-		c.awaitGroup(drained, grace)
+		if !c.awaitGroup(drained, abort, grace) {
+			cause = ErrAborted
+		}
 	}
 	if cause != nil {
 		signalGroup(c.cmd.Process, true)
@@ -191,17 +212,21 @@ func (c *child) supervise(ctx context.Context, grace time.Duration) (cause error
 }
 
 // awaitGroup waits until the leader has ended and nobody holds its output any more, at most d. The leader alone is not
-// enough: a shell dies of SIGTERM at once while the program that it ran is still putting its things in order.
-func (c *child) awaitGroup(drained <-chan struct{}, d time.Duration) {
+// enough: a shell dies of SIGTERM at once while the program that it ran is still putting its things in order. False
+// means that abort cut it short.
+func (c *child) awaitGroup(drained, abort <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for _, done := range []<-chan struct{}{c.exited, drained} {
 		select {
 		case <-done:
+		case <-abort:
+			return false
 		case <-timer.C:
-			return
+			return true
 		}
 	}
+	return true
 }
 
 // within waits for done, at most d.

@@ -260,6 +260,30 @@ func TestStopChildThatIgnoresTerm(t *testing.T) {
 	allGone()
 }
 
+func TestAbortKillsAtOnce(t *testing.T) {
+	for _, stopFirst := range []bool{false, true} {
+		path, allGone := fifo(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		abort := make(chan struct{})
+		r := sh(`trap 'echo stopping >&2' TERM; exec 3>"$0"; echo ready >&2; while :; do sleep 0.01; done`, path)
+		r.Grace = time.Hour
+		r.Abort = abort
+		r.Stderr = &onOutput{want: "ready", fn: func() { close(abort) }}
+		if stopFirst {
+			r.Stderr = io.MultiWriter(&onOutput{want: "ready", fn: cancel}, &onOutput{want: "stopping", fn: func() { close(abort) }})
+		}
+		out := r.Run(ctx, execjob.Job{})
+		if !errors.Is(out.Cause, execjob.ErrAborted) || !strings.HasPrefix(fmt.Sprint(out.Err), "killed by SIGKILL") {
+			t.Errorf("stopped first: %v: cause %v, error %v", stopFirst, out.Cause, out.Err)
+		}
+		allGone()
+		if out := r.Run(t.Context(), execjob.Job{}); !errors.Is(out.Cause, execjob.ErrAborted) {
+			t.Errorf("after the abort: outcome %+v, want that nothing starts", out)
+		}
+	}
+}
+
 // A shell dies of SIGTERM at once; what it ran still has the grace.
 func TestStopGivesGraceToGrandchild(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
