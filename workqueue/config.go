@@ -22,10 +22,10 @@ type By struct {
 }
 
 func (b By) validate() error {
-	if err := checkSize("actor", len(b.Actor), maxReason); err != nil {
+	if err := checkText("actor", b.Actor, maxReason); err != nil {
 		return err
 	}
-	return checkSize("reason", len(b.Reason), maxReason)
+	return checkText("reason", b.Reason, maxReason)
 }
 
 // decodeConfig reads a config and keeps the fields that it does not know.
@@ -93,7 +93,7 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 // which a blind put would undo.
 func (t txns) configure(c config, rev int64) (coord.Txn, error) {
 	c.Nonce = coord.NewNonce()
-	value, err := json.Marshal(c)
+	value, err := encodeJSON(c)
 	if err != nil {
 		return coord.Txn{}, fmt.Errorf("encode config: %w", err)
 	}

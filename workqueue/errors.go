@@ -1,6 +1,8 @@
 package workqueue
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -46,7 +48,7 @@ var (
 type attemptTimeout struct{}
 
 func (attemptTimeout) Error() string        { return "the attempt took longer than its timeout" }
-func (attemptTimeout) Is(target error) bool { return target.Error() == "context deadline exceeded" }
+func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // ExistsError tells that an enqueue found a job of its ID. It matches
 // [ErrExists].
@@ -85,12 +87,14 @@ func (e *outcomeError) Unwrap() error { return e.err }
 
 // Permanent makes err bury the job at once: return it from a handler when no
 // further attempt can succeed.
-func Permanent(err error) error { return &outcomeError{outcome: verbFail, err: err, final: true} }
+func Permanent(err error) error {
+	return &outcomeError{outcome: verbFail, err: cmp.Or(err, errors.New("failed for good")), final: true}
+}
 
 // RetryAfter makes err count as a failed attempt, with the next one after d
 // instead of after the backoff.
 func RetryAfter(d time.Duration, err error) error {
-	return &outcomeError{outcome: verbFail, err: err, delay: max(d, time.Millisecond)}
+	return &outcomeError{outcome: verbFail, err: cmp.Or(err, errors.New("retry after "+d.String())), delay: max(d, time.Millisecond)}
 }
 
 // Snooze puts the job off for d without counting anything: return it from a
@@ -99,7 +103,9 @@ func Snooze(d time.Duration) error { return &outcomeError{outcome: verbSnooze, d
 
 // Cancel ends the job as cancelled, for reason err: return it from a handler that
 // finds its job pointless.
-func Cancel(err error) error { return &outcomeError{outcome: verbCancel, err: err} }
+func Cancel(err error) error {
+	return &outcomeError{outcome: verbCancel, err: cmp.Or(err, errors.New("cancelled by its handler"))}
+}
 
 // conflict wraps a refusal for somebody who guarded by a revision.
 func conflict(what string, err error) error {

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -37,16 +38,22 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
 
+// topOf keeps the frames from where the panic began: they say most, and errors are
+// cut from the front.
+func topOf(stack []byte) []byte {
+	if _, below, ok := bytes.Cut(stack, []byte("\npanic(")); ok {
+		if _, frames, ok := bytes.Cut(below, []byte("\n\t")); ok {
+			_, stack, _ = bytes.Cut(frames, []byte("\n"))
+		}
+	}
+	return stack[:min(len(stack), maxError/2)]
+}
+
 // call runs the handler and turns a panic into an error.
 func call(ctx context.Context, h Handler, c *Claim) (result []byte, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			// The top of the stack says most, and errors are cut from the front.
-			stack := debug.Stack()
-			if len(stack) > maxError/2 {
-				stack = stack[:maxError/2]
-			}
-			result, err = nil, &panicError{value: v, stack: stack}
+			result, err = nil, &panicError{value: v, stack: topOf(debug.Stack())}
 		}
 	}()
 	return h.Handle(ctx, c)

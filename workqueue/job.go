@@ -1,7 +1,10 @@
 package workqueue
 
 import (
+	"bytes"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,16 +156,18 @@ const (
 	inDead
 )
 
-// view makes the public snapshot. ownerLives is asked only for claimed jobs.
+// view makes the public snapshot. It shares no memory with the record: a handler
+// may change what it was given, and the record may be written again afterwards.
+// ownerLives is asked only for claimed jobs.
 func (r *record) view(queue string, where place, rev int64, now time.Time, ownerLives func(sid string, rev int64) bool) *Job {
 	j := &Job{
 		Queue: queue, ID: r.ID, Born: r.Born, Kind: r.Kind,
-		Payload: r.payload(), PayloadSize: r.Beside, Labels: r.Labels, Trace: r.Trace,
+		Payload: bytes.Clone(r.payload()), PayloadSize: r.Beside, Labels: maps.Clone(r.Labels), Trace: maps.Clone(r.Trace),
 		Priority: r.Priority, RunAt: r.RunAt, Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
 		MaxAttempts: r.MaxAttempts, MaxLosses: r.MaxLosses, AtMostOnce: r.AtMostOnce,
 		Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, Revision: rev,
 		EnqueuedAt: r.EnqueuedAt, ClaimedAt: r.ClaimedAt, FinishedAt: r.FinishedAt,
-		Result: r.result(), Error: r.Error, Attempts: r.Attempts, LogTotal: r.LogTotal,
+		Result: bytes.Clone(r.result()), Error: r.Error, Attempts: slices.Clone(r.Attempts), LogTotal: r.LogTotal,
 	}
 	if r.Beside == 0 {
 		j.PayloadSize = len(j.Payload)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/coord"
 )
@@ -22,6 +23,7 @@ const (
 	maxLabels    = 32
 	maxLabelText = 256
 	maxReason    = 256
+	maxTimeout   = 100 * 365 * 24 * time.Hour
 )
 
 func checkSize(field string, n, limit int) error {
@@ -61,11 +63,25 @@ func (p Params) validate(maxPayload int) error {
 			return &coord.InputError{Field: c.field, Value: strconv.Itoa(c.n), Reason: "it must not be negative; 0 means the default"}
 		}
 	}
-	if p.Timeout < 0 {
-		return &coord.InputError{Field: "timeout", Value: p.Timeout.String(), Reason: "it must not be negative; 0 means the worker's"}
+	if p.Timeout < 0 || p.Timeout > maxTimeout {
+		return &coord.InputError{Field: "timeout", Value: p.Timeout.String(), Reason: "it must be between 0, which means the worker's, and 100 years"}
 	}
-	if !p.RunAt.IsZero() && (p.RunAt.Year() < 1970 || p.RunAt.Year() > 9999) {
+	if y := p.RunAt.UTC().Year(); !p.RunAt.IsZero() && (y < 1970 || y > 9999) {
 		return &coord.InputError{Field: "run at", Value: p.RunAt.Format(time.RFC3339), Reason: "it must lie between the years 1970 and 9999"}
+	}
+	if p.Dedup != UntilFinished && p.Dedup != UntilRetained {
+		return &coord.InputError{Field: "dedup", Value: strconv.Itoa(int(p.Dedup)), Reason: "it is UntilFinished or UntilRetained"}
+	}
+	return nil
+}
+
+// checkText refuses text that JSON could not give back as it is.
+func checkText(field, s string, limit int) error {
+	switch {
+	case len(s) > limit:
+		return &coord.InputError{Field: field, Value: s, Reason: fmt.Sprintf("it has %d bytes, at most %d are accepted", len(s), limit)}
+	case !utf8.ValidString(s):
+		return &coord.InputError{Field: field, Value: s, Reason: "it is not valid UTF-8"}
 	}
 	return nil
 }
@@ -78,8 +94,8 @@ func checkLabels(field string, labels map[string]string) error {
 		if err := coord.ValidateName(field, k); err != nil {
 			return err
 		}
-		if len(v) > maxLabelText {
-			return &coord.InputError{Field: field + "." + k, Value: v, Reason: fmt.Sprintf("at most %d bytes are accepted", maxLabelText)}
+		if err := checkText(field+"."+k, v, maxLabelText); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -17,9 +17,15 @@ type Mux struct{ handlers map[string]Handler }
 func NewMux() *Mux { return &Mux{handlers: map[string]Handler{}} }
 
 // Register makes h work the jobs of a kind; "" is the kind of jobs without one. It
-// panics when the kind has a handler already, since that is a mistake of the
-// program.
+// panics when the kind has a handler already, or h is nil, since that is a mistake
+// of the program.
 func (m *Mux) Register(kind string, h Handler) {
+	if h == nil {
+		panic(fmt.Sprintf("workqueue: kind %q has a nil handler", kind))
+	}
+	if m.handlers == nil {
+		m.handlers = map[string]Handler{}
+	}
 	if _, ok := m.handlers[kind]; ok {
 		panic(fmt.Sprintf("workqueue: kind %q has two handlers", kind))
 	}

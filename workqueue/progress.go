@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,8 +54,10 @@ func (n *notes) load(kv *mvccpb.KeyValue, j *Job) {
 		return
 	}
 	n.rev = kv.ModRevision
-	if json.Unmarshal(kv.Value, &n.wish) == nil {
-		j.Progress, j.Checkpoint = n.wish.progress(), n.wish.checkpoint()
+	var left note
+	if json.Unmarshal(kv.Value, &left) == nil {
+		n.wish = left
+		j.Progress, j.Checkpoint = bytes.Clone(left.progress()), bytes.Clone(left.checkpoint())
 	}
 }
 

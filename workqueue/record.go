@@ -3,11 +3,15 @@ package workqueue
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
 )
@@ -112,25 +116,64 @@ func decodeRecord(value []byte) (*record, error) {
 	if coord.NonceOf(value) == "" {
 		return nil, fmt.Errorf("%w: it does not begin with a head nonce", ErrUndecodable)
 	}
+	r, err := parseRecord(value)
+	if v := versionOf(r, err, value); v > recordVersion {
+		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrUndecodable, v, recordVersion)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
+	case r.ID == "" || r.Version < 1:
+		return nil, fmt.Errorf("%w: id or version is missing", ErrUndecodable)
+	case r.Nonce != coord.NonceOf(value):
+		// Its guard would never hold, and whoever tries to claim it would try for ever.
+		return nil, fmt.Errorf("%w: it has two head nonces", ErrUndecodable)
+	case r.claimed() && r.OwnerRev <= 0:
+		// That its owner is gone could never be proven.
+		return nil, fmt.Errorf("%w: it has an owner without a revision", ErrUndecodable)
+	}
+	return r, nil
+}
+
+// parseRecord reads the JSON alone.
+func parseRecord(value []byte) (*record, error) {
 	r := &record{}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(r)
-	if err != nil && strings.Contains(err.Error(), "unknown field") {
+	switch {
+	case err == nil && len(bytes.TrimSpace(value[dec.InputOffset():])) > 0:
+		return nil, errors.New("something follows the record")
+	case err != nil && strings.Contains(err.Error(), "unknown field"):
 		*r = record{}
 		if err = json.Unmarshal(value, r); err == nil {
 			r.extra, err = unknownFields(value)
 		}
 	}
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
-	case r.Version > recordVersion:
-		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrUndecodable, r.Version, recordVersion)
-	case r.ID == "" || r.Version < 1:
-		return nil, fmt.Errorf("%w: id or version is missing", ErrUndecodable)
+	return r, err
+}
+
+// versionOf finds the version even of a record that this program cannot read,
+// since that is the likely reason.
+func versionOf(r *record, err error, value []byte) int {
+	if err == nil {
+		return r.Version
 	}
-	return r, nil
+	var head struct {
+		Version int `json:"v"`
+	}
+	_ = json.Unmarshal(value, &head)
+	return head.Version
+}
+
+// decode reads a record that was found under key, in where. A record that names
+// another job than its key is undecodable: nothing may be done in its name.
+func (t txns) decode(where place, kv *mvccpb.KeyValue) (*record, error) {
+	r, err := decodeRecord(kv.Value)
+	if err == nil && t.key(where, r.ID) != string(kv.Key) {
+		return nil, fmt.Errorf("%w: it names job %q, its key does not", ErrUndecodable, r.ID)
+	}
+	return r, err
 }
 
 // unknownFields returns the members that record has no field for.
@@ -182,10 +225,21 @@ func split(b []byte) (json.RawMessage, []byte) {
 		return nil, nil
 	}
 	var buf bytes.Buffer
-	if json.Compact(&buf, b) == nil && bytes.Equal(buf.Bytes(), b) {
+	if utf8.Valid(b) && json.Compact(&buf, b) == nil && bytes.Equal(buf.Bytes(), b) && !tooDeep(b) {
 		return b, nil
 	}
 	return nil, b
+}
+
+// tooDeep tells whether JSON is nested so deeply that encoding/json, which stops
+// at 10,000, might write it but not read it back inside of something else.
+func tooDeep(b []byte) bool {
+	const margin = 100
+	if bytes.Count(b, []byte("["))+bytes.Count(b, []byte("{")) < 10_000-margin {
+		return false
+	}
+	wrapped := append(bytes.Repeat([]byte("["), margin), b...)
+	return !json.Valid(append(wrapped, bytes.Repeat([]byte("]"), margin)...))
 }
 
 // logLimit is how many entries of the audit trail a record keeps.
@@ -208,9 +262,10 @@ func (r *record) log(a Attempt) {
 	}
 }
 
-// cut shortens s to at most n bytes, at a rune boundary, keeping the end: the
-// last lines of an error say most.
+// cut makes s valid UTF-8, which JSON needs, and shortens it to at most n bytes, at
+// a rune boundary, keeping the end: the last lines of an error say most.
 func cut(s string, n int) string {
+	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= n {
 		return s
 	}

@@ -1,6 +1,12 @@
 package workqueue
 
-import "time"
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
 
 // Backoff is the pause before a failed job is tried again: Initial x Factor^(n-1)
 // after the n-th failure, at most Max, give or take Jitter. The zero value is the
@@ -24,28 +30,43 @@ func (b Backoff) withDefaults() Backoff {
 	if b.Max <= 0 {
 		b.Max = 10 * time.Minute
 	}
-	if b.Factor < 1 {
+	if !(b.Factor >= 1) { // so that NaN is none
 		b.Factor = 2
 	}
 	switch {
-	case b.Jitter == 0:
-		b.Jitter = 0.2
 	case b.Jitter < 0:
 		b.Jitter = 0
 	case b.Jitter > 1:
 		b.Jitter = 1
+	case !(b.Jitter > 0):
+		b.Jitter = 0.2
 	}
 	return b
+}
+
+func (b Backoff) validate() error {
+	float := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+	switch {
+	case b.Initial < 0:
+		return &coord.InputError{Field: "backoff initial", Value: b.Initial.String(), Reason: "it must not be negative; 0 means 1s"}
+	case b.Max < 0:
+		return &coord.InputError{Field: "backoff max", Value: b.Max.String(), Reason: "it must not be negative; 0 means 10m"}
+	case b.Factor != 0 && !(b.Factor >= 1):
+		return &coord.InputError{Field: "backoff factor", Value: float(b.Factor), Reason: "it must be at least 1; 0 means 2"}
+	case !(b.Jitter <= 1):
+		return &coord.InputError{Field: "backoff jitter", Value: float(b.Jitter), Reason: "it must be at most 1; 0 means 0.2, negative means none"}
+	}
+	return nil
 }
 
 // After returns the pause after the n-th failure, n from 1. Dice is a random
 // number in [0, 1), which makes the function pure.
 func (b Backoff) After(n int, dice float64) time.Duration {
 	b = b.withDefaults()
-	d := float64(b.Initial)
-	for i := 1; i < n && d < float64(b.Max); i++ {
-		d *= b.Factor
+	d := min(float64(b.Initial)*math.Pow(b.Factor, float64(max(n, 1)-1)), float64(b.Max))
+	d *= 1 + b.Jitter*(2*dice-1)
+	if d >= math.MaxInt64 {
+		return math.MaxInt64
 	}
-	d = min(d, float64(b.Max))
-	return time.Duration(d * (1 + b.Jitter*(2*dice-1)))
+	return time.Duration(d)
 }

@@ -74,37 +74,42 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 // It knows no clock and no etcd. Losses are counted apart from failures: the
 // first counted loss is claimed again at once, a further one waits with backoff,
 // the last one buries the job. A loss that does not count changes nothing but the
-// trail. The error says why the event does not apply to the record.
+// trail. A handler's answer, a failure or a snooze, ends a row of losses: it shows
+// that the job does not take its process with it. A release shows nothing. The
+// error says why the event does not apply to the record.
 func transition(r *record, where place, e event) (next, error) {
 	out := *r
 	out.Nonce = e.nonce
 	out.Version = recordVersion
-	switch e.verb {
-	case verbClaim:
-		if where != inJobs || r.claimed() || !r.due(e.now) {
-			return next{}, misplaced(r, e)
-		}
-		return out.claimFor(e), nil
-	case verbReclaim:
-		if where != inJobs || !r.claimed() {
-			return next{}, misplaced(r, e)
-		}
-		return out.reclaim(e), nil
-	case verbRequeue:
-		if where == inJobs {
-			return next{}, misplaced(r, e)
-		}
-		return out.requeue(e), nil
-	case verbCancel:
-		if where != inJobs {
-			return next{}, misplaced(r, e)
-		}
-		return out.cancel(e), nil
-	}
-	if where != inJobs || !r.claimed() {
+	if !applies(r, where, e) {
 		return next{}, misplaced(r, e)
 	}
+	switch e.verb {
+	case verbClaim:
+		return out.claimFor(e), nil
+	case verbReclaim:
+		return out.reclaim(e), nil
+	case verbRequeue:
+		return out.requeue(e), nil
+	case verbCancel:
+		return out.cancel(e), nil
+	}
 	return out.close(e), nil
+}
+
+// applies tells whether the record is where the event needs it.
+func applies(r *record, where place, e event) bool {
+	switch e.verb {
+	case verbClaim:
+		return where == inJobs && !r.claimed() && r.due(e.now)
+	case verbRequeue:
+		return where != inJobs
+	case verbCancel:
+		return where == inJobs
+	case verbReclaim, verbComplete, verbFail, verbSnooze, verbRelease, verbBreak:
+		return where == inJobs && r.claimed()
+	}
+	return false
 }
 
 func misplaced(r *record, e event) error {
@@ -170,7 +175,7 @@ func (r *record) cancel(e event) next {
 	if r.claimed() {
 		r.endAttempt(e, outcomeCancelled, e.err)
 	} else {
-		r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: outcomeCancelled, Actor: e.by.Actor, Reason: e.by.Reason})
+		r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeCancelled, Actor: e.by.Actor, Reason: e.by.Reason})
 	}
 	why := e.err
 	if why == "" {
@@ -181,7 +186,7 @@ func (r *record) cancel(e event) next {
 
 // requeue starts the counters anew; the ordinal of attempts and the trail go on.
 func (r *record) requeue(e event) next {
-	r.log(Attempt{Attempt: r.Attempt, EndedAt: stamp(e.now), Outcome: outcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
+	r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
 	r.Failures, r.Losses = 0, 0
 	r.Outcome, r.FinishedAt, r.Error = "", time.Time{}, ""
 	r.Result, r.Result64 = nil, nil

@@ -93,14 +93,20 @@ func (t txns) claim(l located, n next, me session, config int64) (coord.Txn, err
 	job := t.keys.Job(l.record.ID)
 	txn := coord.Txn{
 		Origin: "claim",
-		If: append(t.guard(l),
-			clientv3.Compare(clientv3.CreateRevision(t.space.Session(me.id)), "=", me.rev),
-			clientv3.Compare(clientv3.ModRevision(t.keys.Config()), "=", config)),
-		Then: []clientv3.Op{clientv3.OpPut(job, string(value))},
-		Else: []clientv3.Op{clientv3.OpGet(job)},
+		If:     t.mayClaim(l, me, config),
+		Then:   []clientv3.Op{clientv3.OpPut(job, string(value))},
+		Else:   []clientv3.Op{clientv3.OpGet(job)},
 	}
 	t.readBeside(&txn, l)
 	return txn, nil
+}
+
+// mayClaim holds while the record is as it was read, me lives, and the config is
+// the one that was seen.
+func (t txns) mayClaim(l located, me session, config int64) []clientv3.Cmp {
+	return append(t.guard(l),
+		clientv3.Compare(clientv3.CreateRevision(t.space.Session(me.id)), "=", me.rev),
+		clientv3.Compare(clientv3.ModRevision(t.keys.Config()), "=", config))
 }
 
 // readBeside adds what a claimer needs beside the record: the payload, and what
@@ -124,7 +130,8 @@ func (t txns) reclaim(l located, n next, me session, config, progress int64) (co
 	if n.claims() {
 		txn, err = t.claim(l, n, me, config)
 	} else {
-		txn, err = t.move(l, n, t.guard(l), 0)
+		// Whoever has lost its own session has no say in whether a loss counts.
+		txn, err = t.move(l, n, t.mayClaim(l, me, config), 0)
 		txn.Origin = "reclaim"
 	}
 	if err != nil {
