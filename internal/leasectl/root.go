@@ -65,6 +65,7 @@ slots.`,
 func verbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newDev(a),
+		newDemo(a),
 		newBench(a),
 		newVersion(a),
 		newCompletion(a),
