@@ -15,6 +15,10 @@ const (
 	backlogShare = 0.8
 	// backlogEvery is how often the size is asked for while jobs are enqueued.
 	backlogEvery = 10 * time.Second
+	// backlogSoon is how often it is asked for when many are, one question per
+	// backlogChecks jobs: a small quota fills in less than a second.
+	backlogSoon   = 50 * time.Millisecond
+	backlogChecks = 200
 )
 
 // backlog guards etcd's quota: a full etcd refuses completions too.
@@ -22,6 +26,7 @@ type backlog struct {
 	mu     sync.Mutex
 	asked  time.Time
 	asking bool
+	checks int // since the last answer
 	err    error
 }
 
@@ -31,12 +36,15 @@ func (b *backlog) check(q *Queue) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	every := backlogEvery
-	if b.err != nil {
+	b.checks++
+	switch {
+	case b.err != nil:
 		every = time.Second // soon after somebody made room
+	case b.checks >= backlogChecks:
+		every = backlogSoon
 	}
 	if !b.asking && time.Since(b.asked) > every {
-		b.asking = true
-		q.behind(func(ctx context.Context) { b.ask(ctx, q) })
+		b.asking = q.behind(func(ctx context.Context) { b.ask(ctx, q) })
 	}
 	return b.err
 }
@@ -45,7 +53,7 @@ func (b *backlog) ask(ctx context.Context, q *Queue) {
 	size, quota, err := q.store.Usage(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asking, b.asked = false, time.Now()
+	b.asking, b.checks, b.asked = false, 0, time.Now()
 	switch {
 	case err != nil:
 		// Not knowing is no reason to refuse: etcd still has its own limit.

@@ -24,8 +24,9 @@ type Claim struct {
 	job     *Job
 	notes   notes
 
-	life context.Context // ends when the claim is over, with why as its cause
-	end  context.CancelCauseFunc
+	life     context.Context // ends when the claim is over, with why as its cause
+	end      context.CancelCauseFunc
+	unfollow func() // the index stops telling of the job
 
 	mu      sync.Mutex
 	settled bool
@@ -65,7 +66,7 @@ var errMissed = errors.New("missed")
 // take claims one candidate.
 func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim, error) {
 	e := event{
-		verb: verbClaim, now: time.Now(), nonce: coord.NewNonce(),
+		verb: verbClaim, now: c.seen, nonce: coord.NewNonce(),
 		owner: s.ID(), ownerRev: s.CreateRevision(), delay: q.delay(),
 	}
 	var progress int64
@@ -155,11 +156,15 @@ func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (
 	if c.record.Attempt > 0 {
 		claim.notes.load(r.Get(i), claim.job)
 	}
+	claim.unfollow = q.index.follow(n.record.ID, r.Revision, claim.moved)
 	if err := s.Adopt(n.record.Nonce, claim.giveBack); err != nil {
-		// The session ended between the Txn and here.
-		claim.end(err)
+		// The session ended between the Txn and here: no work may start. The release
+		// goes on behind.
+		if rerr := claim.letGo(err); rerr != nil {
+			err = errors.Join(err, rerr)
+		}
+		return nil, err
 	}
-	q.index.follow(n.record.ID, r.Revision, claim.moved)
 	return claim, nil
 }
 
@@ -171,27 +176,33 @@ func (q *Queue) claimUnknown(s *coord.Session, c candidate, n next, pending *coo
 		q.index.settleEntry(c, false)
 		return
 	}
-	q.behind(func(ctx context.Context) {
-		select {
-		case <-pending.Done():
-		case <-ctx.Done():
-			return
-		}
-		r, err := pending.Result()
-		if err != nil {
-			// The reconciler finds it, if it was made.
-			s.Forget(n.record.Nonce)
-			q.index.settleEntry(c, false)
-			return
-		}
-		claim, _ := q.claimed(s, c, n, r)
-		if claim == nil {
-			return
-		}
-		if err := claim.Release(ctx); err != nil && !errors.Is(err, coord.ErrFenced) {
-			q.log.Warn("release a claim whose caller is gone", zap.String("job", c.record.ID), zap.Error(err))
-		}
-	})
+	if !q.behind(func(ctx context.Context) { q.resolveClaim(ctx, s, c, n, pending) }) {
+		s.Forget(n.record.Nonce)
+	}
+}
+
+// resolveClaim is the rest of claimUnknown.
+func (q *Queue) resolveClaim(ctx context.Context, s *coord.Session, c candidate, n next, pending *coord.Pending) {
+	select {
+	case <-pending.Done():
+	case <-ctx.Done():
+		s.Forget(n.record.Nonce)
+		return
+	}
+	r, err := pending.Result()
+	if err != nil {
+		// The reconciler finds it, if it was made.
+		s.Forget(n.record.Nonce)
+		q.index.settleEntry(c, false)
+		return
+	}
+	claim, _ := q.claimed(s, c, n, r)
+	if claim == nil {
+		return
+	}
+	if err := claim.Release(ctx); err != nil && !errors.Is(err, coord.ErrFenced) {
+		q.log.Warn("release a claim whose caller is gone", zap.String("job", c.record.ID), zap.Error(err))
+	}
 }
 
 // moved hears of changes of the job behind the claim.

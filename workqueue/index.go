@@ -30,15 +30,18 @@ type index struct {
 
 	sessions    map[string]int64 // sid -> create revision
 	sessionsRev int64
-	deaths      []time.Time // session ends of late, for telling a cut from a pill
+	deaths      []death // session ends of late, oldest first, for telling a cut from a pill
 	workers     map[string]workerRecord
 	workersGen  int
 	config      config
 	configRev   int64
 
 	listeners map[chan struct{}]struct{}
-	watchers  map[string]func(change) // id -> the claim held by this process
-	empty     chan struct{}           // closed while no live job is known
+	watchers  map[string]*watcher // id -> the latest claim of this process
+	empty     chan struct{}       // closed while no live job is known
+
+	running  map[string]int // ids whose handlers run in this process, hung ones too
+	suspects int            // jobs with two or more counted losses that run here
 }
 
 // change is what happened to a job that this process has claimed.
@@ -46,6 +49,9 @@ type change struct {
 	gone bool
 	rev  int64
 }
+
+// watcher is a claim that follows its job.
+type watcher struct{ tell func(change) }
 
 // entry is one live job.
 type entry struct {
@@ -61,6 +67,9 @@ type entry struct {
 	// busy: a claim by this process is under way, or was lost to somebody else and
 	// the event that says so has not come yet.
 	busy bool
+	// again is when a claim that came to nothing, without anybody else's doing, may
+	// be tried again.
+	again time.Time
 	// place is the process's preference for the job, valid for workersGen.
 	place    int
 	placeGen int
@@ -102,8 +111,8 @@ func newIndex(space coord.Keyspace, queue string) *index {
 		keys: space.Queue(queue), space: space, now: time.Now,
 		jobs: map[string]*entry{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
 		sessions: map[string]int64{}, workers: map[string]workerRecord{},
-		listeners: map[chan struct{}]struct{}{}, watchers: map[string]func(change){},
-		empty: make(chan struct{}),
+		listeners: map[chan struct{}]struct{}{}, watchers: map[string]*watcher{},
+		empty: make(chan struct{}), running: map[string]int{},
 	}
 	close(x.empty)
 	return x
@@ -134,7 +143,7 @@ func (s jobSink) Reset(kvs []*mvccpb.KeyValue, rev int64) {
 	}
 	for id := range x.jobs {
 		if _, ok := seen[id]; !ok {
-			x.drop(id, rev)
+			x.drop(id, change{gone: true, rev: rev})
 		}
 	}
 	x.wake()
@@ -150,9 +159,7 @@ func (s jobSink) Apply(events []*clientv3.Event, _ int64) {
 			x.put(ev.Kv)
 		} else {
 			delete(x.unread, string(ev.Kv.Key))
-			if p, ok := x.space.Parse(string(ev.Kv.Key)); ok && p.Kind == "jobs" {
-				x.drop(p.ID, ev.Kv.ModRevision)
-			}
+			x.dropKey(string(ev.Kv.Key), change{gone: true, rev: ev.Kv.ModRevision})
 		}
 	}
 	if len(events) > 0 {
@@ -169,8 +176,10 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 	if err != nil {
 		// It blocks nothing but itself.
 		x.unread[string(kv.Key)] = err
+		x.dropKey(string(kv.Key), change{rev: kv.ModRevision})
 		return "", false
 	}
+	delete(x.unread, string(kv.Key))
 	if old := x.jobs[r.ID]; old != nil {
 		if old.rev == kv.ModRevision {
 			return r.ID, true
@@ -186,13 +195,18 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 	}
 	x.jobs[r.ID] = e
 	x.attach(e)
-	if watch := x.watchers[r.ID]; watch != nil {
-		watch(change{rev: kv.ModRevision})
-	}
+	x.tell(r.ID, change{rev: kv.ModRevision})
 	return r.ID, true
 }
 
-func (x *index) drop(id string, rev int64) {
+// dropKey forgets the job behind a key.
+func (x *index) dropKey(key string, ch change) {
+	if p, ok := x.space.Parse(key); ok && p.Kind == "jobs" {
+		x.drop(p.ID, ch)
+	}
+}
+
+func (x *index) drop(id string, ch change) {
 	e := x.jobs[id]
 	if e == nil {
 		return
@@ -202,8 +216,12 @@ func (x *index) drop(id string, rev int64) {
 	if len(x.jobs) == 0 {
 		close(x.empty)
 	}
-	if watch := x.watchers[id]; watch != nil {
-		watch(change{gone: true, rev: rev})
+	x.tell(id, ch)
+}
+
+func (x *index) tell(id string, ch change) {
+	if w := x.watchers[id]; w != nil {
+		w.tell(ch)
 	}
 }
 
@@ -293,20 +311,27 @@ func (x *index) listen() (<-chan struct{}, func()) {
 }
 
 // follow calls f, with the index locked, for every change of job id behind
-// revision rev, at once if there was one already.
-func (x *index) follow(id string, rev int64, f func(change)) {
+// revision rev, at once if there was one already, until stop. The caller's claim
+// made that revision of a job that the index showed, so a job that is not there
+// now has gone since.
+func (x *index) follow(id string, rev int64, f func(change)) (stop func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.watchers[id] = f
-	if e := x.jobs[id]; e != nil && e.rev > rev {
+	w := &watcher{tell: f}
+	x.watchers[id] = w
+	switch e := x.jobs[id]; {
+	case e == nil:
+		f(change{gone: true, rev: rev + 1})
+	case e.rev > rev:
 		f(change{rev: e.rev})
 	}
-}
-
-func (x *index) unfollow(id string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.watchers, id)
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.watchers[id] == w { // else a later claim of this process follows the job
+			delete(x.watchers, id)
+		}
+	}
 }
 
 // schedule is a heap of the jobs that wait for their time.

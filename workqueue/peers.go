@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func (s sessionSink) Reset(kvs []*mvccpb.KeyValue, rev int64) {
 	}
 	for sid, created := range old {
 		if !x.lives(sid, created) {
-			x.died()
+			x.died(sid, len(old))
 		}
 	}
 	x.sessionsRev = rev
@@ -42,8 +43,8 @@ func (s sessionSink) Apply(events []*clientv3.Event, rev int64) {
 			continue
 		}
 		if _, ok := x.sessions[sid]; ok {
+			x.died(sid, len(x.sessions))
 			delete(x.sessions, sid)
-			x.died()
 		}
 		gone = true
 	}
@@ -71,27 +72,73 @@ func (x *index) judgeAll() {
 	}
 }
 
-// deathWindow is how far back session ends are remembered.
-const deathWindow = time.Minute
+// deathWindow is how far back session ends are remembered: orphans can wait long
+// for somebody who has a free slot.
+const deathWindow = 10 * time.Minute
 
-func (x *index) died() {
-	now := x.now()
-	for len(x.deaths) > 0 && now.Sub(x.deaths[0]) > deathWindow {
-		x.deaths = x.deaths[1:]
-	}
-	x.deaths = append(x.deaths, now)
+// death is the end of a session, as the mirror showed it.
+type death struct {
+	sid string
+	at  time.Time
+	of  int // sessions that were known before it
 }
 
-// isCut tells whether sessions end in numbers, three or more and half of all within
-// one ttl: then the network or etcd failed, and no job is to blame.
-func isCut(deaths []time.Time, alive int, ttl time.Duration, now time.Time) bool {
-	n := 0
-	for _, d := range deaths {
-		if now.Sub(d) <= ttl {
-			n++
+func (x *index) died(sid string, of int) {
+	now := x.now()
+	for len(x.deaths) > 0 && now.Sub(x.deaths[0].at) > deathWindow {
+		x.deaths = x.deaths[1:]
+	}
+	x.deaths = append(x.deaths, death{sid, now, of})
+}
+
+// inCut tells whether a session ended among many: three or more, and half of all,
+// within one ttl. Then the network, etcd or a node failed, and no job is to blame.
+func (x *index) inCut(sid string, ttl time.Duration) bool {
+	for _, d := range x.deaths {
+		if d.sid == sid {
+			return isCut(x.deaths, d.at, ttl)
 		}
 	}
-	return n >= 3 && 2*n >= n+alive
+	return false
+}
+
+// isCut looks for a window of one ttl around at in which sessions ended in numbers.
+func isCut(deaths []death, at time.Time, ttl time.Duration) bool {
+	end := 0
+	for i, first := range deaths {
+		if first.at.After(at) {
+			return false
+		}
+		for end < len(deaths) && deaths[end].at.Sub(first.at) <= ttl {
+			end++
+		}
+		if n := end - i; at.Sub(first.at) <= ttl && n >= 3 && 2*n >= first.of {
+			return true
+		}
+	}
+	return false
+}
+
+// forgive takes back losses that were counted before it showed that their owners
+// went in a cut: whoever meets the first orphans of one cannot know yet.
+func (x *index) forgive(r *record, ttl time.Duration) *record {
+	left := r.Losses
+	for i := len(r.Attempts) - 1; i >= 0 && left > 0; i-- {
+		a := r.Attempts[i]
+		if !a.Counted {
+			continue
+		}
+		left--
+		if !x.inCut(a.Owner, ttl) {
+			continue
+		}
+		c := *r
+		c.Attempts = slices.Clone(r.Attempts)
+		c.Attempts[i].Counted = false
+		c.Losses--
+		r = &c
+	}
+	return r
 }
 
 // Reset makes the index show exactly these workers.

@@ -22,8 +22,9 @@ type candidate struct {
 	located
 	entry  *entry
 	orphan bool
-	cut    bool  // the owner went in a cut: the loss counts against no job
-	config int64 // the config's revision that was seen
+	cut    bool      // the owner went in a cut: the loss counts against no job
+	config int64     // the config's revision that was seen
+	seen   time.Time // when it was found claimable
 }
 
 // asker is who looks for jobs.
@@ -32,17 +33,17 @@ type asker struct {
 	ttl time.Duration
 	// knows tells which kinds the handler can work; nil knows all.
 	knows func(kind string) bool
-	// skip leaves a job alone, such as one whose abandoned handler still runs here.
-	skip func(id string) bool
-	// suspect tells that a job with two or more counted losses runs here already:
-	// one at a time, so that the next crash names the culprit.
-	suspect bool
 }
+
+// isSuspect tells that a job may be what ends its workers: a process runs one such
+// job at a time, so that the next crash names the culprit.
+func isSuspect(r *record) bool { return r.Losses >= 2 }
 
 // pick chooses up to n jobs for the asker and marks them busy, in queue order:
 // those that rendezvous hashing gives it at once, any other when the processes
 // before it had their time. Wake is when to look again although nothing changed;
-// zero means never. Each candidate must be given back with settleEntry.
+// zero means never. Each candidate must be given back with settleEntry, and with
+// leave once nothing of it runs here.
 func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -60,7 +61,7 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 			break
 		}
 		r := e.record
-		if e.busy || a.skip != nil && a.skip(r.ID) || a.knows != nil && !a.knows(r.Kind) || r.Losses >= 2 && a.suspect {
+		if !x.free(e) || a.knows != nil && !a.knows(r.Kind) || isSuspect(r) && x.suspects > 0 {
 			continue
 		}
 		looked++
@@ -68,7 +69,11 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 			wake = soonest(wake, e.readySince.Add(wait))
 			continue
 		}
-		a.suspect = a.suspect || r.Losses >= 2
+		if now.Before(e.again) {
+			wake = soonest(wake, e.again)
+			continue
+		}
+		x.enter(r)
 		picked = append(picked, x.take(e, a, now))
 	}
 	return picked, wake
@@ -86,7 +91,7 @@ func (x *index) first(spread int, a asker) (c candidate, ok bool) {
 	}
 	var found *entry
 	for e := range x.ready.all() {
-		if e.busy {
+		if !x.free(e) || now.Before(e.again) {
 			continue
 		}
 		found = e
@@ -102,21 +107,56 @@ func (x *index) first(spread int, a asker) (c candidate, ok bool) {
 
 func (x *index) take(e *entry, a asker, now time.Time) candidate {
 	e.busy = true
-	return candidate{
-		located: e.located, entry: e, orphan: e.state == entryOrphan,
-		cut: e.state == entryOrphan && isCut(x.deaths, len(x.sessions), a.ttl, now), config: x.configRev,
+	c := candidate{located: e.located, entry: e, orphan: e.state == entryOrphan, config: x.configRev, seen: now}
+	if c.orphan {
+		c.cut = x.inCut(c.record.Owner, a.ttl)
+		c.record = x.forgive(c.record, a.ttl)
 	}
+	return c
 }
 
+// retryEvery is the pause before a claim that came to nothing is tried again.
+const retryEvery = 100 * time.Millisecond
+
 // settleEntry ends the mark of a pick. A job that somebody else took stays marked
-// until the event that says so.
+// until the event that says so. Any other is left alone for a moment: what stood
+// against the claim, such as a config or an end of the session that the mirrors do
+// not show yet, may still stand.
 func (x *index) settleEntry(c candidate, moved bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !moved {
 		c.entry.busy = false
+		c.entry.again = x.now().Add(retryEvery)
 		x.wake()
 	}
+}
+
+// free tells whether this process may claim a job: it is not at it already, and no
+// handler of an earlier claim still runs here.
+func (x *index) free(e *entry) bool { return !e.busy && x.running[e.record.ID] == 0 }
+
+// enter notes that a job runs in this process, from its pick on. Called with mu
+// held.
+func (x *index) enter(r *record) {
+	x.running[r.ID]++
+	if isSuspect(r) {
+		x.suspects++
+	}
+}
+
+// leave ends what pick began, once nothing of the job runs here.
+func (x *index) leave(c candidate) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	id := c.entry.record.ID
+	if x.running[id]--; x.running[id] == 0 {
+		delete(x.running, id)
+	}
+	if isSuspect(c.entry.record) {
+		x.suspects--
+	}
+	x.wake()
 }
 
 // placeOf is the process's place in the job's order of preference.

@@ -100,13 +100,17 @@ type Queue struct {
 	log       *zap.Logger
 	seq       atomic.Uint64
 
-	life   context.Context // ends with Close
+	life   context.Context // ends with Close, at its end
 	cancel context.CancelFunc
 	mu     sync.Mutex // orders behind and Close
+	closed bool
 	wg     sync.WaitGroup
 
 	mirrorOnce sync.Once
 	mirror     *coord.Mirror
+	mirrorLife context.Context // ends when Close begins
+	mirrorStop context.CancelFunc
+	mirrorWG   sync.WaitGroup
 	closeOnce  sync.Once
 	closeErr   error
 }
@@ -134,6 +138,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 		log: cfg.Logger.With(zap.String("queue", cfg.Queue)),
 	}
 	q.life, q.cancel = context.WithCancel(context.Background())
+	q.mirrorLife, q.mirrorStop = context.WithCancel(context.Background())
 	q.retention = newRetention(store, cfg, q.log)
 	q.mirror = store.Mirror(cfg.Mirror)
 	q.mirror.Add(keys.Config(), configSink{q.index})
@@ -146,50 +151,71 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 // Name is the queue's name.
 func (q *Queue) Name() string { return q.name }
 
+// closeWithin is how long Close waits for what is still being written.
+const closeWithin = 10 * time.Second
+
 // Close stops the mirror, settles what is still being written, and joins every
 // goroutine of the handle, within about 10 s. Workers must have stopped. Closing
 // twice is fine.
 func (q *Queue) Close() error {
 	q.closeOnce.Do(func() {
 		q.mu.Lock()
-		q.cancel()
+		q.closed = true // nothing starts behind the Wait
+		q.mirrorStop()
 		q.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 		defer cancel()
-		q.closeErr = errors.Join(q.committer.Close(ctx), q.retention.close(ctx))
+		// Results and evidence on their way are carried to their end first.
+		stop := context.AfterFunc(ctx, q.cancel)
 		q.wg.Wait()
+		stop()
+		q.cancel()
+		q.mirrorWG.Wait()
+		q.closeErr = errors.Join(q.committer.Close(ctx), q.retention.close(ctx))
 	})
 	return q.closeErr
 }
 
 // sync starts the mirror, once, and waits until it shows the queue.
 func (q *Queue) sync(ctx context.Context) error {
-	q.mirrorOnce.Do(func() {
-		q.behind(func(ctx context.Context) { _ = q.mirror.Run(ctx) })
-	})
+	q.mirrorOnce.Do(q.startMirror)
+	select {
+	case <-q.mirrorLife.Done():
+		return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
+	default:
+	}
 	select {
 	case <-q.mirror.Synced():
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("read queue %s: %w", q.name, context.Cause(ctx))
-	case <-q.life.Done():
+	case <-q.mirrorLife.Done():
 		return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
 	}
 }
 
-// behind runs f in the background until Close at the latest, for clean-up that
-// must outlive its caller; false means that the handle is closed.
-func (q *Queue) behind(f func(ctx context.Context)) bool {
-	q.mu.Lock() // so that nothing starts behind Close's Wait
+func (q *Queue) startMirror() {
+	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.life.Err() != nil {
+	if !q.closed {
+		q.mirrorWG.Go(func() { _ = q.mirror.Run(q.mirrorLife) })
+	}
+}
+
+// behind runs f in the background, for what must outlive its caller. Close waits
+// for it, and ends ctx when its time is over; false means that the handle is
+// closed.
+func (q *Queue) behind(f func(ctx context.Context)) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
 		return false
 	}
 	q.wg.Go(func() { f(q.life) })
 	return true
 }
 
-// located finds a job wherever it is, at one revision. A nil record means that
+// locate finds a job wherever it is, at one revision. A nil record means that
 // there is none.
 func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (l located, resp *clientv3.TxnResponse, err error) {
 	gets := append([]clientv3.Op{

@@ -26,11 +26,19 @@ func (q *Queue) reconcile(s *coord.Session) {
 	}
 	for _, nonce := range s.Strays(nonces, time.Now()) {
 		l := owned[nonce]
-		q.behind(func(ctx context.Context) {
+		// While the release is under way it is no stray, or it would pile up.
+		if s.Adopt(nonce, nil) != nil {
+			return // the session is over: an orphan needs no release
+		}
+		started := q.behind(func(ctx context.Context) {
+			defer s.Forget(nonce)
 			if err := q.releaseStray(ctx, s, l); err != nil && !errors.Is(err, coord.ErrFenced) {
 				q.log.Warn("release stray claim", zap.String("job", l.record.ID), zap.Error(err))
 			}
 		})
+		if !started {
+			s.Forget(nonce)
+		}
 	}
 }
 

@@ -30,15 +30,13 @@ type retention struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu       sync.Mutex
-	current  *retainer
-	next     *retainer
-	granting bool
-	ready    chan struct{} // closed when next, or an error, is there
-	err      error
-	full     []*retainer // oldest first
-	jobs     int
-	bytes    int
+	mu      sync.Mutex
+	current *retainer
+	next    *retainer
+	grants  *grant      // under way, or the last one
+	full    []*retainer // oldest first
+	jobs    int
+	bytes   int
 }
 
 // retainer is one lease and what hangs on it.
@@ -49,8 +47,14 @@ type retainer struct {
 	bytes   int
 }
 
+// grant is the getting of one lease.
+type grant struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
 func newRetention(store *coord.Store, cfg Config, log *zap.Logger) *retention {
-	r := &retention{store: store, cfg: cfg, log: log, ready: make(chan struct{})}
+	r := &retention{store: store, cfg: cfg, log: log}
 	r.life, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -58,39 +62,46 @@ func newRetention(store *coord.Store, cfg Config, log *zap.Logger) *retention {
 // rotateAfter is the age at which a lease takes no more keys.
 func (r *retention) rotateAfter() time.Duration { return r.cfg.Retention / 4 }
 
+// fits tells whether a lease may take one more key of n bytes. Leases are small
+// parts of what may be kept, since they are what trim can give up.
+func (r *retention) fits(c *retainer, n int) bool {
+	return c != nil && time.Since(c.granted) <= r.rotateAfter() && c.jobs < r.perLease() &&
+		(c.jobs == 0 || c.bytes+n <= r.cfg.RetainBytes/4)
+}
+
+func (r *retention) perLease() int { return min(keysPerLease, max(r.cfg.RetainJobs/4, 1)) }
+
 // lease returns a lease for one more key of n bytes. It waits only when no lease
 // could be granted ahead.
 func (r *retention) lease(ctx context.Context, n int) (clientv3.LeaseID, error) {
 	for {
 		r.mu.Lock()
-		id, ready := r.attach(n)
-		err := r.err
+		id, wait := r.attach(n)
 		r.mu.Unlock()
-		if id != clientv3.NoLease {
+		if wait == nil {
 			return id, nil
 		}
 		select {
-		case <-ready:
-		case <-ctx.Done():
-			if err != nil {
-				return 0, fmt.Errorf("get a retention lease: %w: %w", context.Cause(ctx), err)
+		case <-wait.done:
+			if wait.err != nil {
+				return 0, fmt.Errorf("get a retention lease: %w", wait.err)
 			}
+		case <-ctx.Done():
 			return 0, fmt.Errorf("get a retention lease: %w", context.Cause(ctx))
 		}
 	}
 }
 
-// attach counts a key on the current lease, rotating it where it is full or old.
-// Called with mu held.
-func (r *retention) attach(n int) (clientv3.LeaseID, chan struct{}) {
+// attach counts a key on the current lease, rotating it where it is full or old;
+// without one it returns the grant to wait for. Called with mu held.
+func (r *retention) attach(n int) (clientv3.LeaseID, *grant) {
 	c := r.current
-	if c == nil || c.jobs >= keysPerLease || time.Since(c.granted) > r.rotateAfter() {
-		if r.next != nil && time.Since(r.next.granted) > r.rotateAfter() {
+	if !r.fits(c, n) {
+		if r.next != nil && !r.fits(r.next, n) {
 			r.next = nil // unused, and too old by now: it ends by itself
 		}
 		if r.next == nil {
-			r.grant()
-			return clientv3.NoLease, r.ready
+			return clientv3.NoLease, r.grant()
 		}
 		if c != nil {
 			r.full = append(r.full, c)
@@ -100,7 +111,7 @@ func (r *retention) attach(n int) (clientv3.LeaseID, chan struct{}) {
 	}
 	c.jobs, c.bytes = c.jobs+1, c.bytes+n
 	r.jobs, r.bytes = r.jobs+1, r.bytes+n
-	if r.next == nil && c.jobs > keysPerLease/2 {
+	if r.next == nil && (2*c.jobs >= r.perLease() || !r.fits(c, c.bytes)) {
 		r.grant()
 	}
 	r.trim()
@@ -108,24 +119,32 @@ func (r *retention) attach(n int) (clientv3.LeaseID, chan struct{}) {
 }
 
 // grant gets the next lease in the background. Called with mu held.
-func (r *retention) grant() {
-	if r.granting || r.life.Err() != nil {
-		return
+func (r *retention) grant() *grant {
+	if r.grants != nil {
+		select {
+		case <-r.grants.done:
+		default:
+			return r.grants
+		}
 	}
-	r.granting = true
-	ready := r.ready
+	g := &grant{done: make(chan struct{})}
+	r.grants = g
+	if r.life.Err() != nil {
+		g.err = coord.ErrClosed
+		close(g.done)
+		return g
+	}
 	r.wg.Go(func() {
 		// A key lives between the retention and a quarter more.
 		id, _, err := r.store.Grant(r.life, r.cfg.Retention+r.rotateAfter())
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.granting, r.err = false, err
-		if err == nil {
+		defer close(g.done)
+		if g.err = err; err == nil {
 			r.next = &retainer{id: id, granted: time.Now()}
 		}
-		r.ready = make(chan struct{})
-		close(ready)
 	})
+	return g
 }
 
 // trim revokes the oldest leases while too much is kept. Called with mu held.
@@ -167,8 +186,12 @@ func (r *retention) close(ctx context.Context) error {
 	r.cancel() // under mu, so that nothing starts behind the Wait
 	r.mu.Unlock()
 	r.wg.Wait()
-	if r.next == nil {
+	r.mu.Lock()
+	next := r.next
+	r.next = nil
+	r.mu.Unlock()
+	if next == nil {
 		return nil
 	}
-	return r.store.Revoke(ctx, r.next.id)
+	return r.store.Revoke(ctx, next.id)
 }

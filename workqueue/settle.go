@@ -110,9 +110,7 @@ func (c *Claim) close(ctx context.Context, e event, cmps []clientv3.Cmp, ops []c
 	if err == nil {
 		err = pending.wait(ctx)
 	}
-	if err == nil || errors.Is(err, coord.ErrFenced) || errors.Is(err, coord.ErrUnknown) {
-		c.over(err)
-	} else {
+	if !isOver(err) {
 		c.mu.Lock()
 		c.settled = false
 		c.mu.Unlock()
@@ -123,19 +121,27 @@ func (c *Claim) close(ctx context.Context, e event, cmps []clientv3.Cmp, ops []c
 	return nil
 }
 
-// over takes the claim out of the books. One whose outcome is not known yet stays
-// registered until it is: see startClose.
+// isOver tells whether the outcome of a closing write leaves nothing to try: it is
+// known, or can never be.
+func isOver(err error) bool {
+	return err == nil || errors.Is(err, coord.ErrFenced) || errors.Is(err, coord.ErrUnknown)
+}
+
+// over takes the claim out of the books.
 func (c *Claim) over(err error) {
-	c.q.index.unfollow(c.job.ID)
-	switch {
-	case err == nil:
-		c.end(ErrSettled)
-	case errors.Is(err, coord.ErrFenced):
-		c.end(err)
+	c.unfollow()
+	if err == nil {
+		err = ErrSettled
 	}
-	if !errors.Is(err, coord.ErrUnknown) {
-		c.session.Forget(c.fence.Nonce)
-	}
+	c.end(err)
+	c.session.Forget(c.fence.Nonce)
+}
+
+// isSettled tells whether the claim was closed, or is being closed.
+func (c *Claim) isSettled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled
 }
 
 // closing is a closing transition under way. It goes on behind its caller.
@@ -165,11 +171,10 @@ func (c *Claim) startClose(e event, cmps []clientv3.Cmp, ops []clientv3.Op) (*cl
 	p := &closing{done: make(chan struct{})}
 	started := c.q.behind(func(life context.Context) {
 		p.err = c.carry(life, at, n, cmps, ops)
-		close(p.done)
-		if p.err == nil || errors.Is(p.err, coord.ErrFenced) || errors.Is(p.err, coord.ErrUnknown) {
-			// Known now, or never: either way the books are closed.
-			c.session.Forget(c.fence.Nonce)
+		if isOver(p.err) {
+			c.over(p.err)
 		}
+		close(p.done)
 		if errors.Is(p.err, coord.ErrFenced) {
 			c.q.keepRefusal(life, c, e)
 		}
@@ -240,14 +245,36 @@ func (c *Claim) judgeRefusal(ctx context.Context, r coord.Result, n next, unsure
 	if !unsure || !errors.Is(err, coord.ErrFenced) {
 		return err
 	}
-	resp, gerr := c.q.store.Get(ctx, c.q.txns.key(n.where, n.record.ID))
-	switch {
-	case gerr != nil:
-		return fmt.Errorf("%w: %w", coord.ErrUnknown, gerr)
-	case len(resp.Kvs) == 1 && coord.NonceOf(resp.Kvs[0].Value) == n.record.Nonce:
+	l, _, lerr := c.q.locate(ctx, n.record.ID)
+	if lerr != nil {
+		return fmt.Errorf("%w: %w", coord.ErrUnknown, lerr)
+	}
+	switch applied, known := endedAs(l.record, n.record); {
+	case !known:
+		return fmt.Errorf("%w: the job has moved on since: %w", coord.ErrUnknown, err)
+	case applied:
 		return nil
 	}
 	return err
+}
+
+// endedAs tells whether the claim that mine closes was closed by it, as the trail
+// of the job's current record shows: every way out of a claim leaves its token
+// there. It is not known when the trail does not reach back so far.
+func endedAs(now, mine *record) (applied, known bool) {
+	if now == nil || now.Born != mine.Born {
+		return false, false
+	}
+	if now.Nonce == mine.Nonce {
+		return true, true
+	}
+	my := mine.Attempts[len(mine.Attempts)-1]
+	for _, a := range now.Attempts {
+		if a.Token == my.Token {
+			return a.Outcome == my.Outcome && a.EndedAt.Equal(my.EndedAt), true
+		}
+	}
+	return false, false
 }
 
 // joinable checks the caller's ops, and returns the compares for those of them

@@ -17,32 +17,29 @@ type answer struct {
 	err    error
 }
 
-// work claims one candidate and works it to its end.
-func (w *Worker) work(s *coord.Session, c candidate) {
+// work claims one candidate and works it to its end. False means that its handler
+// still runs.
+func (w *Worker) work(s *coord.Session, c candidate) (over bool) {
 	began := time.Now()
 	claim, err := w.q.take(w.hard, s, c)
 	if claim == nil {
 		w.missed()
 		if errors.Is(err, errMissed) {
 			w.hooks.Missed()
-		} else if err != nil && !isSessionOver(err) {
+		} else if err != nil && !isSessionOver(err) && w.hard.Err() == nil {
 			w.log.Warn("claim", zap.Error(err))
-			pause := time.NewTimer(100 * time.Millisecond) // no hot loop against an etcd in trouble
-			defer pause.Stop()
-			select {
-			case <-pause.C:
-			case <-s.Done():
-			}
+			w.report(err)
 		}
-		return
+		return true
 	}
+	w.report(nil)
 	w.hooks.Claimed(claim.job, time.Since(began))
-	w.attend(claim)
+	return w.attend(claim, c)
 }
 
 // attend runs the handler and closes the claim with what it returns. It returns
-// when the handler did, or was abandoned.
-func (w *Worker) attend(c *Claim) {
+// when the handler did, or was abandoned, which makes it false.
+func (w *Worker) attend(c *Claim, from candidate) (over bool) {
 	ctx, stop := c.Context(context.Background())
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -55,13 +52,14 @@ func (w *Worker) attend(c *Claim) {
 	began := time.Now()
 	answers := make(chan answer, 1)
 	go func() {
-		result, err := call(ctx, w.handler, c)
-		answers <- answer{result, err}
+		a := answer{err: errNoAnswer}
+		defer func() { answers <- a }() // even when the handler ends its goroutine
+		a.result, a.err = call(ctx, w.handler, c)
 	}()
 	select {
 	case a := <-answers:
 		w.close(c, a, context.Cause(ctx), began)
-		return
+		return true
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(w.graceAfter(context.Cause(ctx), c))
@@ -69,10 +67,15 @@ func (w *Worker) attend(c *Claim) {
 	select {
 	case a := <-answers:
 		w.close(c, a, context.Cause(ctx), began)
+		return true
 	case <-grace.C:
-		w.abandon(c, answers, context.Cause(ctx), began)
+		w.abandon(c, from, answers, context.Cause(ctx), began)
+		return false
 	}
 }
+
+// errNoAnswer is what a handler failed with that called runtime.Goexit.
+var errNoAnswer = errors.New("the handler ended its goroutine without returning")
 
 func (w *Worker) timeout(j *Job) time.Duration {
 	if j.Timeout > 0 {
@@ -94,10 +97,9 @@ func (w *Worker) graceAfter(cause error, c *Claim) time.Duration {
 // abandon gives up the claim of a handler that does not stop. The handler's
 // goroutine keeps its slot, and its job is left alone by this worker, until it
 // returns; what it returns then is refused.
-func (w *Worker) abandon(c *Claim, answers <-chan answer, cause error, began time.Time) {
+func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause error, began time.Time) {
 	w.mu.Lock()
-	w.zombies[c.job.ID] = true
-	w.slots++ // beside the one that work frees now
+	w.zombies++
 	w.mu.Unlock()
 	w.log.Warn("handler ignores the end of its context", zap.String("job", c.job.ID), zap.Error(cause))
 	err := c.abandon(cause)
@@ -107,18 +109,24 @@ func (w *Worker) abandon(c *Claim, answers <-chan answer, cause error, began tim
 	}
 	go func() {
 		a := <-answers
-		w.mu.Lock()
-		delete(w.zombies, c.job.ID)
-		w.slots--
-		w.mu.Unlock()
-		w.nudge()
 		w.close(c, a, cause, began)
+		w.mu.Lock()
+		w.zombies--
+		w.mu.Unlock()
+		w.vacate(from)
 	}()
 }
 
 // abandon gives the claim up under its fence and leaves it open for the late
 // answer, which etcd then refuses: the refusal is evidence.
 func (c *Claim) abandon(cause error) error {
+	switch {
+	case c.isSettled():
+		return nil // by its handler, which only goes on
+	case isTaken(cause):
+		c.over(cause)
+		return nil
+	}
 	e := c.event(verbRelease)
 	e.err = "abandoned: " + cause.Error()
 	if errors.Is(cause, ErrAttemptTimeout) {
@@ -134,6 +142,20 @@ func (c *Claim) abandon(cause error) error {
 	return p.wait(ctx)
 }
 
+// letGo gives back a claim on which no work may start. The write goes on behind.
+func (c *Claim) letGo(cause error) error {
+	c.mu.Lock()
+	c.settled = true
+	c.mu.Unlock()
+	e := c.event(verbRelease)
+	e.err = cause.Error()
+	_, err := c.startClose(e, nil, nil)
+	if err != nil {
+		c.over(err)
+	}
+	return err
+}
+
 // closeTimeout is how long a worker waits for a closing write before it frees the
 // slot; the write goes on behind.
 const closeTimeout = 30 * time.Second
@@ -143,6 +165,14 @@ const closeTimeout = 30 * time.Second
 func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
 	e := c.closing(a, cause)
 	settled := Settlement{Outcome: e.outcome(), Ran: time.Since(began), HandlerErr: a.err}
+	if a.err != nil && isTaken(cause) && !c.isSettled() {
+		// The job is not ours any more and nothing is to be handed in: a write would
+		// only be refused.
+		c.over(cause)
+		settled.Refused, settled.Err = true, cause
+		w.hooks.Settled(c.job, settled)
+		return
+	}
 	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
 	defer cancel()
 	err := c.close(ctx, e, nil, nil)
@@ -154,8 +184,17 @@ func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
 	case err != nil:
 		settled.Err = err
 		w.log.Warn("close claim", zap.Error(err))
+		if !isOver(err) {
+			// Etcd refuses the write itself. The reconciler gives the job back.
+			c.over(err)
+		}
 	}
 	w.hooks.Settled(c.job, settled)
+}
+
+// isTaken tells that a claim was taken away by somebody else.
+func isTaken(cause error) bool {
+	return errors.Is(cause, ErrCancelled) || errors.Is(cause, coord.ErrFenced)
 }
 
 // closing chooses the transition for a handler's answer.
@@ -172,6 +211,9 @@ func (c *Claim) closing(a answer, cause error) event {
 		e := c.event(verbRelease)
 		e.err = a.err.Error()
 		return e
+	}
+	if errors.Is(cause, ErrAttemptTimeout) && !errors.Is(a.err, ErrAttemptTimeout) {
+		return c.failure(fmt.Errorf("%w: %w", cause, a.err))
 	}
 	return c.failure(a.err)
 }

@@ -76,11 +76,13 @@ type Worker struct {
 	wg   sync.WaitGroup // one per job under way, unless it was abandoned
 	free chan struct{}  // a slot was freed
 
-	mu       sync.Mutex
-	slots    int             // in use, zombies included
-	started  int             // jobs taken so far, for Limit
-	zombies  map[string]bool // ids whose abandoned handlers still run
-	suspects int             // jobs with two or more counted losses that run here
+	mu      sync.Mutex
+	slots   int // in use, zombies included
+	started int // jobs taken so far, for Limit
+	zombies int // abandoned handlers that still run
+
+	trouble int       // claims in a row that ended with an error
+	resume  time.Time // no claim before it
 
 	hard     context.Context // ends when draining is over
 	hardStop context.CancelCauseFunc
@@ -98,7 +100,6 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 	}
 	w := &Worker{
 		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.withDefaults(), log: q.log, free: make(chan struct{}, 1),
-		zombies: map[string]bool{},
 	}
 	if k, ok := h.(kinded); ok {
 		if w.kinds = k.Kinds(); len(w.kinds) == 0 {
@@ -155,9 +156,11 @@ func (w *Worker) member() (*coord.Member, func()) {
 
 // serveAll works under one session after another.
 func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
+	var s *coord.Session
+	defer func() { w.unregister(s) }()
 	for ctx.Err() == nil && !w.limited() {
-		s, err := m.Session(ctx)
-		if err != nil {
+		var err error
+		if s, err = m.Session(ctx); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -185,6 +188,20 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) error {
 		Then:   []clientv3.Op{clientv3.OpPut(w.q.keys.Worker(s.ID()), string(value), clientv3.WithLease(s.Lease()))},
 	})
 	return err
+}
+
+// unregister tells the peers that a session which may go on does not serve this
+// queue any more, so that they do not leave its share to it. It does not wait:
+// peers would only be a little slower.
+func (w *Worker) unregister(s *coord.Session) {
+	if s == nil || s.Err() != nil {
+		return
+	}
+	s.Committer().Go(coord.Txn{
+		Origin: "worker",
+		If:     []clientv3.Cmp{s.Guard()},
+		Then:   []clientv3.Op{clientv3.OpDelete(w.q.keys.Worker(s.ID()))},
+	})
 }
 
 // serve claims and works jobs until the session or ctx is over.
@@ -226,41 +243,65 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	if w.cfg.Limit > 0 {
 		n = min(n, w.cfg.Limit-w.started)
 	}
-	ask := asker{sid: s.ID(), ttl: s.TTL(), suspect: w.suspects > 0}
-	if len(w.zombies) > 0 {
-		ask.skip = w.isZombie
-	}
+	resume := w.resume
 	w.mu.Unlock()
 	if n <= 0 || s.Remaining() <= 0 {
 		return time.Time{}
 	}
+	if time.Now().Before(resume) {
+		return resume
+	}
+	ask := asker{sid: s.ID(), ttl: s.TTL()}
 	if w.kinds != nil {
 		ask.knows = workerRecord{Kinds: w.kinds}.knows
 	}
 	picked, wake := w.q.index.pick(n, ask)
 	for _, c := range picked {
-		w.occupy(c, +1)
+		w.occupy()
 		w.wg.Go(func() {
-			defer w.occupy(c, -1)
-			w.work(s, c)
+			if w.work(s, c) {
+				w.vacate(c)
+			}
 		})
 	}
 	return wake
 }
 
-// occupy counts a slot, and whether its job is a suspect, in or out.
-func (w *Worker) occupy(c candidate, d int) {
+// occupy takes a slot.
+func (w *Worker) occupy() {
 	w.mu.Lock()
-	w.slots += d
-	if d > 0 {
-		w.started++
-	}
-	if c.record.Losses >= 2 {
-		w.suspects += d
-	}
+	defer w.mu.Unlock()
+	w.slots++
+	w.started++
+}
+
+// vacate frees a slot: nothing of its job runs here any more.
+func (w *Worker) vacate(c candidate) {
+	w.q.index.leave(c)
+	w.mu.Lock()
+	w.slots--
 	w.mu.Unlock()
-	if d < 0 {
-		w.nudge()
+	w.nudge()
+}
+
+const (
+	// troublePause is the pause after a claim that ended with an error. It doubles up
+	// to maxTroublePause, so that an etcd in trouble meets no hot loop.
+	troublePause    = 100 * time.Millisecond
+	maxTroublePause = 5 * time.Second
+)
+
+// report keeps count of claims that end with errors.
+func (w *Worker) report(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.trouble = 0
+		return
+	}
+	if now := time.Now(); !now.Before(w.resume) { // else one of many in the same trouble
+		w.resume = now.Add(min(troublePause<<min(w.trouble, 6), maxTroublePause))
+		w.trouble++
 	}
 }
 
@@ -290,12 +331,6 @@ func (w *Worker) idle() bool {
 	return w.slots == 0
 }
 
-func (w *Worker) isZombie(id string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.zombies[id]
-}
-
 // drain waits for the running handlers: DrainTimeout with their contexts alive,
 // then until each has returned or was abandoned. It returns how many still run.
 func (w *Worker) drain() int {
@@ -314,5 +349,5 @@ func (w *Worker) drain() int {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.zombies)
+	return w.zombies
 }
