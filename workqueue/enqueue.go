@@ -66,19 +66,19 @@ type EnqueueResult struct {
 //   - [coord.ErrUnknown]: ctx ended while the request was under way. With an ID of
 //     your own it is safe to call again.
 func (q *Queue) Enqueue(ctx context.Context, p Params) (*Job, error) {
-	e, err := q.begin(p)
+	e, err := q.begin(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
 	}
-	job, err := e.finish(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("enqueue job %s to %s: %w", e.record.ID, q.name, err)
-	}
-	return job, nil
+	return e.finish(ctx)
 }
 
-// batchInFlight bounds how many items of a batch are handed over at once.
-const batchInFlight = 4096
+const (
+	// batchInFlight bounds how many items of a batch are handed over at once,
+	// batchBytes how many bytes of payload, one item apart.
+	batchInFlight = 4096
+	batchBytes    = 16 << 20
+)
 
 // EnqueueBatch adds jobs, any number of them, in order: results[i] belongs to
 // items[i], and each succeeds or fails alone. The error is not nil only when
@@ -92,11 +92,15 @@ func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResu
 		return nil, fmt.Errorf("enqueue batch to %s: %w", q.name, err)
 	}
 	results := make([]EnqueueResult, len(items))
-	for start := 0; start < len(items); start += batchInFlight {
-		end := min(start+batchInFlight, len(items))
-		begun := make([]*enqueueing, end-start)
-		for i := start; i < end; i++ {
-			begun[i-start], results[i].Err = q.begin(items[i])
+	for start, end := 0, 0; start < len(items); start = end {
+		var begun []*enqueueing
+		for bytes := 0; end < len(items) && len(begun) < batchInFlight && bytes < batchBytes; end++ {
+			e, err := q.begin(ctx, items[end])
+			if err != nil {
+				results[end].Err = fmt.Errorf("enqueue to %s: %w", q.name, err)
+			}
+			begun = append(begun, e)
+			bytes += len(items[end].Payload)
 		}
 		for i, e := range begun {
 			if e != nil {
@@ -138,8 +142,11 @@ func (q *Queue) prepare(p Params) (*enqueueing, error) {
 	return &enqueueing{q: q, p: p, record: newRecord(p, q.seq.Add(1), time.Now())}, nil
 }
 
-// begin hands the first try over.
-func (q *Queue) begin(p Params) (*enqueueing, error) {
+// begin hands the first try over, unless ctx has ended already.
+func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err := q.backlog.check(q); err != nil {
 		return nil, err
 	}
@@ -177,9 +184,17 @@ func newRecord(p Params, seq uint64, now time.Time) *record {
 	return r
 }
 
-// finish waits for the outcome, and tries again with what it read when the ID was
-// used before.
+// finish waits for the outcome.
 func (e *enqueueing) finish(ctx context.Context) (*Job, error) {
+	job, err := e.settle(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue job %s to %s: %w", e.record.ID, e.q.name, err)
+	}
+	return job, nil
+}
+
+// settle tries again with what it read when the ID was used before.
+func (e *enqueueing) settle(ctx context.Context) (*Job, error) {
 	for range maxTries {
 		r, err := e.pending.Wait(ctx)
 		if err != nil {
@@ -190,7 +205,7 @@ func (e *enqueueing) finish(ctx context.Context) (*Job, error) {
 			job.Payload, job.PayloadSize = e.p.Payload, len(e.p.Payload)
 			return job, nil
 		}
-		seen, err := e.judge(r.Get(0), r.Get(1), r.Get(2))
+		seen, err := e.judge(ctx, r.Get(0), r.Get(1), r.Get(2))
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +220,7 @@ func (e *enqueueing) finish(ctx context.Context) (*Job, error) {
 
 // judge looks at what is there under the ID: a job in the way, or the remains of
 // one that is over, whose trail is taken up.
-func (e *enqueueing) judge(live, done, dead *mvccpb.KeyValue) (enqueueSeen, error) {
+func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValue) (enqueueSeen, error) {
 	var seen enqueueSeen
 	var err error
 	for _, old := range []struct {
@@ -215,12 +230,12 @@ func (e *enqueueing) judge(live, done, dead *mvccpb.KeyValue) (enqueueSeen, erro
 		if old.kv == nil {
 			continue
 		}
-		r, derr := decodeRecord(old.kv.Value)
+		r, derr := e.q.txns.decode(old.where, old.kv)
 		if old.where == inJobs || e.p.Dedup == UntilRetained {
 			if derr != nil {
 				return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 			}
-			return seen, &ExistsError{Job: r.view(e.q.name, old.where, old.kv.ModRevision, time.Now(), e.q.index.ownerLives)}
+			return seen, &ExistsError{Job: r.view(e.q.name, old.where, old.kv.ModRevision, time.Now(), e.q.presumedAlive(ctx))}
 		}
 		switch old.where {
 		case inDone:
@@ -238,6 +253,15 @@ func (e *enqueueing) judge(live, done, dead *mvccpb.KeyValue) (enqueueSeen, erro
 	}
 	e.record.Nonce = coord.NewNonce()
 	return seen, nil
+}
+
+// presumedAlive asks etcd whether an owner lives, and presumes so when it does not
+// answer.
+func (q *Queue) presumedAlive(ctx context.Context) func(string, int64) bool {
+	return func(sid string, rev int64) bool {
+		alive, err := q.ownerLives(ctx, sid, rev)
+		return alive || err != nil
+	}
 }
 
 // nobody lives: for records that are not claimed.

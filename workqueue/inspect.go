@@ -12,6 +12,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 // Get returns the job of that ID, live, done or dead, with its payload, progress
@@ -27,7 +29,10 @@ func (q *Queue) Get(ctx context.Context, id string) (*Job, error) {
 
 // look is Get, with the revision at which it looked.
 func (q *Queue) look(ctx context.Context, id string) (*Job, int64, error) {
-	l, resp, err := q.locate(ctx, id, clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
+	if err := coord.ValidateName("id", id); err != nil {
+		return nil, 0, err
+	}
+	l, resp, err := q.find(ctx, id, clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -37,7 +42,7 @@ func (q *Queue) look(ctx context.Context, id string) (*Job, int64, error) {
 	}
 	lives := nobody
 	if l.record.claimed() {
-		alive, err := q.ownerLives(ctx, l.record)
+		alive, err := q.ownerLives(ctx, l.record.Owner, l.record.OwnerRev)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -56,43 +61,22 @@ func (q *Queue) look(ctx context.Context, id string) (*Job, int64, error) {
 	return j, rev, nil
 }
 
+// find is locate, which refuses a record that names another job than its key.
+func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (located, *clientv3.TxnResponse, error) {
+	l, resp, err := q.locate(ctx, id, more...)
+	if err == nil && l.record != nil && l.record.ID != id {
+		return located{}, nil, fmt.Errorf("%w: %s names job %q", ErrUndecodable, q.txns.key(l.where, id), l.record.ID)
+	}
+	return l, resp, err
+}
+
 // ownerLives asks etcd whether a claim's owner has its session.
-func (q *Queue) ownerLives(ctx context.Context, r *record) (bool, error) {
-	resp, err := q.store.Get(ctx, q.store.Keys().Session(r.Owner))
+func (q *Queue) ownerLives(ctx context.Context, sid string, rev int64) (bool, error) {
+	resp, err := q.store.Get(ctx, q.store.Keys().Session(sid))
 	if err != nil {
 		return false, err
 	}
-	return len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == r.OwnerRev, nil
-}
-
-// Wait blocks until the job is done, dead or cancelled, and returns it. It
-// watches; it does not poll. It returns [ErrNotFound] when there is no such job, or
-// no longer: a job that was not kept long enough leaves nothing to return.
-func (q *Queue) Wait(ctx context.Context, id string) (*Job, error) {
-	for {
-		j, rev, err := q.look(ctx, id)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("wait for job %s of %s: %w", id, q.name, err)
-		case !j.State.Live():
-			return j, nil
-		}
-		if err := q.awaitEnd(ctx, id, rev+1); err != nil {
-			return nil, fmt.Errorf("wait for job %s of %s: %w", id, q.name, err)
-		}
-	}
-}
-
-// awaitEnd watches until the job's live key is deleted, or the watch breaks.
-func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) error {
-	watchCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for resp := range q.store.Watch(watchCtx, q.keys.Job(id), rev, clientv3.WithFilterPut()) {
-		if len(resp.Events) > 0 || resp.Err() != nil {
-			return nil // look again
-		}
-	}
-	return context.Cause(ctx)
+	return len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == rev, nil
 }
 
 // Filter selects jobs for [Queue.List]. The zero value selects all.
@@ -104,6 +88,17 @@ type Filter struct {
 	// Labels must all be there with these values.
 	Labels map[string]string
 }
+
+func (f Filter) validate() error {
+	for _, s := range f.States {
+		if !slices.Contains(allStates, s) {
+			return &coord.InputError{Field: "state", Value: string(s), Reason: fmt.Sprintf("it is one of %v", allStates)}
+		}
+	}
+	return nil
+}
+
+var allStates = []State{StateReady, StateScheduled, StateRetry, StateClaimed, StateOrphan, StateDone, StateDead, StateCancelled}
 
 func (f Filter) wants(where place) bool {
 	if len(f.States) == 0 {
@@ -134,13 +129,13 @@ func (f Filter) matches(j *Job) bool {
 
 // List yields the jobs that the filter selects: live ones in the queue's order,
 // then dead, then done and cancelled ones by ID. Each group is read at one
-// revision. Payloads that lie beside their record are left out. A record that
+// revision; a job that moves to another group meanwhile can show twice, or not.
+// Payloads that lie beside their record are left out. A record that
 // cannot be read is yielded as an error, which matches [ErrUndecodable], and the
 // listing goes on; any other error ends it.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
 	return func(yield func(*Job, error) bool) {
-		lives, err := q.liveOwners(ctx, f)
-		if err != nil {
+		if err := f.validate(); err != nil {
 			yield(nil, fmt.Errorf("list jobs of %s: %w", q.name, err))
 			return
 		}
@@ -152,6 +147,11 @@ func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
 				continue
 			}
 			resp, err := q.store.List(ctx, dir.prefix)
+			lives := nobody
+			if err == nil && dir.where == inJobs && len(resp.Kvs) > 0 {
+				// Behind the jobs: a session that began in between owns none of them.
+				lives, err = q.liveOwners(ctx)
+			}
 			if err != nil {
 				yield(nil, fmt.Errorf("list jobs of %s: %w", q.name, err))
 				return
@@ -172,7 +172,7 @@ func (q *Queue) listDir(kvs []*mvccpb.KeyValue, where place, f Filter, lives fun
 	}
 	var rows []row
 	for _, kv := range kvs {
-		r, err := decodeRecord(kv.Value)
+		r, err := q.txns.decode(where, kv)
 		if err != nil {
 			if !yield(nil, fmt.Errorf("read %s: %w", kv.Key, err)) {
 				return false
@@ -199,11 +199,8 @@ func (q *Queue) listDir(kvs []*mvccpb.KeyValue, where place, f Filter, lives fun
 	return true
 }
 
-// liveOwners reads all sessions, unless no live job is wanted.
-func (q *Queue) liveOwners(ctx context.Context, f Filter) (func(string, int64) bool, error) {
-	if !f.wants(inJobs) {
-		return nobody, nil
-	}
+// liveOwners reads all sessions.
+func (q *Queue) liveOwners(ctx context.Context) (func(string, int64) bool, error) {
 	prefix := q.store.Keys().Sessions()
 	resp, err := q.store.List(ctx, prefix)
 	if err != nil {
@@ -234,37 +231,6 @@ func (q *Queue) Refusals(ctx context.Context) (map[string]Refusal, error) {
 		}
 	}
 	return found, nil
-}
-
-// WaitEmpty blocks until no live job is left in the queue: none ready, scheduled
-// or claimed by anybody. It watches, and confirms with one linearizable count.
-func (q *Queue) WaitEmpty(ctx context.Context) error {
-	if err := q.sync(ctx); err != nil {
-		return err
-	}
-	changed, stop := q.index.listen()
-	defer stop()
-	for {
-		select {
-		case <-q.index.emptied():
-			resp, err := q.store.Get(ctx, q.keys.Jobs(), clientv3.WithPrefix(), clientv3.WithCountOnly())
-			if err != nil {
-				return fmt.Errorf("count jobs of %s: %w", q.name, err)
-			}
-			if resp.Count == 0 {
-				return nil
-			}
-			// The mirror lags, or what is left cannot be read: wait for a change.
-			select {
-			case <-changed:
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-				return fmt.Errorf("wait until %s is empty: %w", q.name, context.Cause(ctx))
-			}
-		case <-ctx.Done():
-			return fmt.Errorf("wait until %s is empty: %w", q.name, context.Cause(ctx))
-		}
-	}
 }
 
 // Undecodable returns the keys of live records that cannot be read, with why, as

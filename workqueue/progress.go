@@ -152,6 +152,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 		return 0, err
 	}
 	committer := c.session.Committer()
+	adopted := false
 	for {
 		r, err := committer.Do(ctx, c.q.txns.progress(c.fence, c.job.ID, string(value), seen))
 		switch {
@@ -162,7 +163,15 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			if kv != nil && coord.NonceOf(kv.Value) == wish.Nonce {
 				return kv.ModRevision, nil
 			}
-			return 0, coord.Refusal(r, c.fence)
+			if err := coord.Refusal(r, c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
+				return 0, err
+			}
+			// The claim is current, so what is there was left by an earlier job of this
+			// id, or was changed by hand.
+			adopted, seen = true, 0
+			if kv != nil {
+				seen = kv.ModRevision
+			}
 		case ctx.Err() != nil:
 			return 0, err
 		case errors.Is(err, coord.ErrClosed) && committer != c.q.committer:

@@ -40,7 +40,7 @@ func (q *Queue) intervene(ctx context.Context, id string, v verb, by By) (*Job, 
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for range maxTries {
-		l, _, err := q.locate(ctx, id)
+		l, _, err := q.find(ctx, id)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
