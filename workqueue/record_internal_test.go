@@ -1,0 +1,377 @@
+package workqueue
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var testNow = time.Date(2026, 3, 4, 5, 6, 7, 890_123_456, time.UTC)
+
+const testNonce = "00000000000000aa"
+
+// goldenRecords are records as they are written, one per state and shape.
+func goldenRecords(t *testing.T) map[string]*record {
+	t.Helper()
+	open := newRecord(Params{
+		ID: "job/1 ä", Kind: "resize", Payload: []byte(`{"html":"<b>&</b>","n":1.50}`), Priority: 7,
+		RunAt: testNow.Add(time.Hour), Timeout: 90 * time.Second, MaxAttempts: 4, MaxLosses: 2,
+		Labels: map[string]string{"team": "a<b", "app": "x"}, Trace: map[string]string{"traceparent": "00-1"},
+	}, 3, testNow)
+	open.Nonce, open.Born = testNonce, "00000000000000bb"
+	due := *open
+	due.RunAt = time.Time{}
+	apply := func(r *record, where place, e event) *record {
+		e.now, e.nonce, e.delay = testNow.Add(time.Minute), testNonce, func(int) time.Duration { return time.Minute }
+		n, err := transition(r, where, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.record
+	}
+	claimed := apply(&due, inJobs, event{verb: verbClaim, owner: "host.0123456789abcdef", ownerRev: 1 << 60})
+	done := apply(claimed, inJobs, event{verb: verbComplete, token: 1<<60 + 1, result: []byte(`["<ok>"]`)})
+	dead := apply(claimed, inJobs, event{verb: verbFail, token: 12, err: "no such file\n\x1b[0m", permanent: true})
+	binary := newRecord(Params{ID: "b", Payload: []byte{0, 1, 0xff}}, 1, testNow)
+	beside := newRecord(Params{ID: "c", Payload: bytes.Repeat([]byte("x"), inlineLimit+1), AtMostOnce: true}, 1, testNow)
+	for _, r := range []*record{binary, beside} {
+		r.Nonce, r.Born = testNonce, "00000000000000bb"
+	}
+	return map[string]*record{"open": open, "claimed": claimed, "done": done, "dead": dead, "binary": binary, "beside": beside}
+}
+
+func TestRecordsAreWrittenAsTheGoldenFiles(t *testing.T) {
+	for name, r := range goldenRecords(t) {
+		got, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", name+".json")
+		if *update {
+			if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want = bytes.TrimSuffix(want, []byte("\n")); !bytes.Equal(got, want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
+		}
+		if head := `{"w":"` + testNonce + `",`; !bytes.HasPrefix(got, []byte(head)) || coord.NonceOf(got) != r.Nonce {
+			t.Errorf("%s does not begin with its head nonce: %.40s", name, got)
+		}
+		back, err := decodeRecord(want)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !reflect.DeepEqual(back, r) {
+			t.Errorf("%s came back as\n%+v, want\n%+v", name, back, r)
+		}
+		again, err := back.encode()
+		if err != nil || !bytes.Equal(again, want) {
+			t.Errorf("%s was rewritten as\n%s, want\n%s", name, again, want)
+		}
+	}
+}
+
+// A newer program's fields are its own: an older one that moves the job keeps them.
+func TestUnknownFieldsSurviveARewrite(t *testing.T) {
+	value := `{"w":"00000000000000aa","v":1,"future":{"a":[1, 2.50,"<&>"]},"id":"x","born":"b","zeta":9007199254740993,"ä\"":null}`
+	r, err := decodeRecord([]byte(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range []event{{verb: verbClaim, owner: "s", ownerRev: 1}, {verb: verbFail}, {verb: verbCancel}} {
+		e.now, e.nonce, e.delay = testNow, "00000000000000cc", func(int) time.Duration { return 0 }
+		n, err := transition(r, inJobs, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := n.record.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err = decodeRecord(b); err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(b, &all); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string]string{"future": `{"a":[1, 2.50,"<&>"]}`, "zeta": "9007199254740993", "ä\"": "null"} {
+			if got := string(all[name]); got != want {
+				t.Errorf("after %s, %q is %s, want %s", e.verb, name, got, want)
+			}
+		}
+		if coord.NonceOf(b) != "00000000000000cc" {
+			t.Errorf("after %s, the head nonce does not come first: %.50s", e.verb, b)
+		}
+	}
+}
+
+func TestUndecodableRecords(t *testing.T) {
+	const head = `{"w":"00000000000000aa",`
+	for name, tc := range map[string]struct{ value, says string }{
+		"empty":             {"", "head nonce"},
+		"not json":          {"hello", "head nonce"},
+		"no nonce":          {`{"v":1,"id":"x"}`, "head nonce"},
+		"nonce not first":   {`{"v":1,"w":"00000000000000aa","id":"x"}`, "head nonce"},
+		"bad nonce":         {`{"w":"00000000000000AA","v":1,"id":"x"}`, "head nonce"},
+		"cut off":           {head + `"v":1,"id":"x"`, ""},
+		"no id":             {head + `"v":1}`, "missing"},
+		"no version":        {head + `"id":"x"}`, "missing"},
+		"newer":             {head + `"v":2,"id":"x"}`, "newer"},
+		"newer, other form": {head + `"v":2,"id":7}`, "newer"},
+		"wrong type":        {head + `"v":1,"id":7}`, ""},
+		"two nonces":        {head + `"v":1,"id":"x","w":"00000000000000bb"}`, "two head nonces"},
+		"nonce in capitals": {head + `"v":1,"id":"x","W":"00000000000000bb"}`, "two head nonces"},
+		"something follows": {head + `"v":1,"id":"x"}{}`, "follows"},
+		"owner without rev": {head + `"v":1,"id":"x","owner":"s"}`, "owner"},
+		"owner rev no text": {head + `"v":1,"id":"x","owner":"s","owner_rev":5}`, ""},
+		"broken time":       {head + `"v":1,"id":"x","run_at":"soon"}`, ""},
+		"broken base64":     {head + `"v":1,"id":"x","payload_base64":"%"}`, ""},
+		"list":              {`["w"]`, "head nonce"},
+	} {
+		r, err := decodeRecord([]byte(tc.value))
+		if !errors.Is(err, ErrUndecodable) || r != nil {
+			t.Errorf("%s: got %v, %v", name, r, err)
+		} else if !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %q does not say %q", name, err, tc.says)
+		}
+	}
+	if _, err := decodeRecord([]byte(head + `"v":1,"id":"x"}` + " \n")); err != nil {
+		t.Errorf("white space at the end: %v", err)
+	}
+}
+
+func TestARecordUnderAnotherJobsKeyIsUndecodable(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	value, err := newRecord(Params{ID: "a"}, 1, testNow).encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where := inJobs; where <= inDead; where++ {
+		if _, err := txns.decode(where, &mvccpb.KeyValue{Key: []byte(txns.key(where, "a")), Value: value}); err != nil {
+			t.Errorf("in %d: %v", where, err)
+		}
+		if _, err := txns.decode(where, &mvccpb.KeyValue{Key: []byte(txns.key(where, "b")), Value: value}); !errors.Is(err, ErrUndecodable) {
+			t.Errorf("in %d, under b: got %v", where, err)
+		}
+	}
+}
+
+func testTxns(t testing.TB, root string) txns {
+	t.Helper()
+	space, err := coord.NewKeyspace(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return txns{keys: space.Queue("q"), space: space}
+}
+
+// payloads are inputs that encodings like to change.
+func payloads() [][]byte {
+	ps := [][]byte{
+		nil, []byte("null"), []byte("true"), []byte(" 1"), []byte("1 "), []byte("1"), []byte("-0"), []byte("1.50e+3"), []byte("9007199254740993"),
+		[]byte(`""`), []byte(`"<>&"`), []byte("\"\u2028\u2029\""), []byte(`"\u003c"`), []byte(`"\/"`), []byte(`{"a":1,"a":2}`), []byte(`{"b":1,"a":[]}`),
+		[]byte("{\n}"), []byte("{} {}"), []byte("plain"), []byte(`{"w":"00000000000000bb"}`), []byte("\"\xff\""), []byte("\x00"), []byte("\n"), []byte("\ufeff{}"),
+		[]byte(`"\ud800"`), []byte(strings.Repeat("[", 300) + strings.Repeat("]", 300)),
+	}
+	for i := range 256 {
+		ps = append(ps, []byte{byte(i)}, []byte{'"', byte(i), '"'})
+	}
+	return ps
+}
+
+func checkPayload(t *testing.T, p []byte) {
+	t.Helper()
+	if len(p) > inlineLimit {
+		p = p[:inlineLimit]
+	}
+	r := newRecord(Params{ID: "x", Payload: p}, 1, testNow)
+	b, err := r.encode()
+	if err != nil {
+		t.Fatalf("encode %q: %v", p, err)
+	}
+	back, err := decodeRecord(b)
+	if err != nil {
+		t.Fatalf("%q: %v", p, err)
+	}
+	if got := back.payload(); !bytes.Equal(got, p) {
+		t.Errorf("payload %q came back as %q", p, got)
+	}
+	if !utf8.Valid(b) || coord.NonceOf(b) != r.Nonce {
+		t.Errorf("payload %q makes a record that others cannot read: %q", p, b)
+	}
+}
+
+func TestPayloadsComeBackByteForByte(t *testing.T) {
+	for _, p := range payloads() {
+		checkPayload(t, p)
+	}
+}
+
+func FuzzPayload(f *testing.F) {
+	for _, p := range payloads() {
+		f.Add(p)
+	}
+	f.Fuzz(checkPayload)
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.json")
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte(`{"w":"00000000000000aa","v":1,"id":"x","future":[1],"attempts":[{"attempt":-1,"new":1}]}`))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		r, err := decodeRecord(value)
+		if err != nil {
+			if !errors.Is(err, ErrUndecodable) {
+				t.Fatalf("%q: %v is no ErrUndecodable", value, err)
+			}
+			return
+		}
+		b, err := r.encode()
+		if err != nil {
+			t.Fatalf("%q was read but cannot be written: %v", value, err)
+		}
+		if _, err := decodeRecord(b); err != nil {
+			t.Fatalf("%q was rewritten as %q: %v", value, b, err)
+		}
+		r.view("q", inJobs, 1, testNow, nobody)
+	})
+}
+
+// Results may be nested deeper than a reader of the record accepts.
+func TestDeepJSONCanBeReadBack(t *testing.T) {
+	for _, depth := range []int{10, 9_000, 9_899, 9_950, 9_999, 10_000, 10_001} {
+		result := []byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))
+		r := newRecord(Params{ID: "x"}, 1, testNow)
+		r.setResult(result)
+		b, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := decodeRecord(b)
+		if err != nil {
+			t.Fatalf("depth %d: %v", depth, err)
+		}
+		if !bytes.Equal(back.result(), result) {
+			t.Errorf("depth %d came back changed", depth)
+		}
+		if depth < 9_000 && back.Result == nil {
+			t.Errorf("depth %d is kept as base64", depth)
+		}
+	}
+	flat := []byte("[" + strings.Repeat("[],", 20_000) + "0]")
+	if kept, _ := split(flat); kept == nil {
+		t.Error("flat JSON with many brackets is kept as base64")
+	}
+}
+
+func TestTheTrailIsBounded(t *testing.T) {
+	r := &record{}
+	for i := range 3 * logLimit {
+		r.log(Attempt{Attempt: i + 1, Outcome: outcomeFailed, Error: strings.Repeat("x", 5000) + fmt.Sprint(i)})
+	}
+	if len(r.Attempts) != logLimit || r.LogTotal != 3*logLimit {
+		t.Errorf("got %d entries of %d", len(r.Attempts), r.LogTotal)
+	}
+	last := r.Attempts[logLimit-1]
+	if last.Attempt != 3*logLimit || len(last.Error) != maxError || !strings.HasPrefix(last.Error, "...x") || !strings.HasSuffix(last.Error, "x59") {
+		t.Errorf("last entry %d has an error of %d bytes: %.10s", last.Attempt, len(last.Error), last.Error)
+	}
+}
+
+func TestEqualNeighboursAreCollapsed(t *testing.T) {
+	r := &record{}
+	add := func(a Attempt) { a.Attempt = r.LogTotal + 1; r.log(a) }
+	for range 5 {
+		add(Attempt{Outcome: outcomeSnoozed, Owner: "a"})
+	}
+	add(Attempt{Outcome: outcomeSnoozed, Owner: "b"})
+	add(Attempt{Outcome: outcomeReleased, Owner: "b"})
+	add(Attempt{Outcome: outcomeFailed, Owner: "b", Error: "e"})
+	add(Attempt{Outcome: outcomeFailed, Owner: "b", Error: "e"})
+	add(Attempt{Outcome: outcomeLost, Owner: "b"})
+	add(Attempt{Outcome: outcomeLost, Owner: "b"})
+	var got []string
+	sum := 0
+	for _, a := range r.Attempts {
+		got = append(got, fmt.Sprintf("%d %s %s+%d", a.Attempt, a.Outcome, a.Owner, a.Repeated))
+		sum += 1 + a.Repeated
+	}
+	want := []string{"5 snoozed a+4", "6 snoozed b+0", "7 released b+0", "8 failed b+0", "9 failed b+0", "10 lost b+0", "11 lost b+0"}
+	if !reflect.DeepEqual(got, want) || sum != r.LogTotal {
+		t.Errorf("got %q, sum %d of %d, want %q", got, sum, r.LogTotal, want)
+	}
+}
+
+// The trail is part of snapshots that were given out: it is never changed in place.
+func TestLogDoesNotWriteIntoOlderTrails(t *testing.T) {
+	r := &record{Attempts: make([]Attempt, 0, 40)}
+	r.log(Attempt{Attempt: 1, Outcome: outcomeSnoozed})
+	old := *r
+	r.log(Attempt{Attempt: 2, Outcome: outcomeSnoozed})
+	if old.Attempts[0].Attempt != 1 {
+		t.Error("an older trail changed")
+	}
+}
+
+func TestCut(t *testing.T) {
+	for _, tc := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"abc", 3, "abc"},
+		{"abcdefgh", 6, "...fgh"},
+		{"ab\xffc", 10, "ab?c"},
+		{"ääää", 6, "...ä"},
+		{"", 5, ""},
+	} {
+		if got := cut(tc.s, tc.n); got != tc.want {
+			t.Errorf("cut(%q, %d) = %q, want %q", tc.s, tc.n, got, tc.want)
+		}
+	}
+}
+
+// Whoever is given a snapshot may do with it what they like.
+func TestASnapshotSharesNothingWithTheRecord(t *testing.T) {
+	r := goldenRecords(t)["done"]
+	before, err := r.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := r.view("q", inDone, 1, testNow, nobody)
+	clear(j.Payload)
+	clear(j.Result)
+	clear(j.Labels)
+	clear(j.Trace)
+	clear(j.Attempts)
+	if after, _ := r.encode(); !bytes.Equal(before, after) {
+		t.Error("the record changed with its snapshot")
+	}
+}
