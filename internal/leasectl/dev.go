@@ -144,6 +144,9 @@ func (a *app) devHints(o devOptions, endpoint string) {
 		a.notef("the data is deleted when this ends")
 	}
 	a.notef("in another terminal:  export LEASECTL_ENDPOINTS=%s ETCDCTL_ENDPOINTS=%s", endpoint, endpoint)
+	a.notef("then try:             leasectl work hello -- cat")
+	a.notef("                      leasectl enqueue hello 'a payload' --id first")
+	a.notef("                      leasectl jobs get hello/first -o json")
 	a.notef("stop with Ctrl-C")
 }
 

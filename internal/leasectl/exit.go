@@ -118,10 +118,10 @@ var libraryErrors = []situation{
 	{typed[*execjob.LookError](), exitCannotExec, "chmod +x, or another program after --"},
 
 	{sentinel(coord.ErrInvalid), exitUsage, ""}, // the error names the field and what would do
-	{sentinel(workqueue.ErrNotFound), exitNotFound, ""},
+	{sentinel(workqueue.ErrNotFound), exitNotFound, "leasectl jobs ls"},
 	{sentinel(workqueue.ErrExists), exitConflict, "another --id"},
-	{sentinel(workqueue.ErrConflict), exitConflict, "look again, then the same command"},
-	{sentinel(workqueue.ErrNotApplicable), exitConflict, ""},
+	{sentinel(workqueue.ErrConflict), exitConflict, "leasectl jobs get QUEUE/ID, then the same command if it is still right"},
+	{sentinel(workqueue.ErrNotApplicable), exitConflict, "leasectl jobs get QUEUE/ID"},
 	{sentinel(workqueue.ErrCancelled), exitConflict, ""},
 	{sentinel(coord.ErrFenced), exitConflict, ""},
 	{sentinel(coord.ErrRefused), exitConflict, "look again, then the same command"},

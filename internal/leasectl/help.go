@@ -10,8 +10,9 @@ import (
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
-		Short: "Explain a command, or one of the topics exit-codes, env, exec",
+		Short: "Explain a command, or one of the topics exit-codes, env, states, fencing, exec",
 		Example: `  leasectl help dev
+  leasectl help jobs requeue
   leasectl help exit-codes`,
 		GroupID:           groupOther,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // help must work with any environment

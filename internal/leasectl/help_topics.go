@@ -38,6 +38,50 @@ Verbs that run a command under a lock or a leadership exit with its code, or:
   LEASECTL_OUTPUT                               -o, --output
   NO_COLOR                                      no colours
 `,
+	"states": `States of a job, as jobs ls shows them.
+
+  live       ready       can be claimed now
+             scheduled   waits for its time (--delay)
+             retry       waits for its next attempt after a failure or a loss
+             claimed     has an owner whose session lives
+             orphan      has an owner whose session is gone: claimable again, in
+                         its old place in the queue
+  over       done        completed; kept for an hour, with its result
+             cancelled   by somebody, or by its own handler; kept for an hour
+             dead        failed for good; kept until somebody acts
+
+  enqueue          -> ready, or scheduled
+  claimed by work  -> claimed
+  the command ends -> done, retry, or dead (leasectl help exec)
+  its owner dies   -> orphan, once the session's TTL is over (work --ttl)
+  jobs cancel      ready, scheduled, retry, claimed, orphan -> cancelled
+  jobs requeue     dead, done, cancelled -> ready, behind those that wait
+
+Failures and losses are counted apart. Failures (the command's) bury a job after
+--max-attempts of them, losses (its worker ended) after three in a row without
+any sign of progress. ATTEMPT shows the ordinal of the last attempt and how many
+failures are allowed.
+`,
+	"fencing": `How a late worker is kept from doing harm.
+
+Each claim has a token: the revision of the job's key at that moment. It rises
+with every claim of the job, and whoever hands in a result proves, in the same
+etcd transaction, that his token is still the current one. So of all who ever
+worked a job, one result is accepted. A worker that froze, was replaced and woke
+up again is refused; work says so, and stops its command.
+
+What etcd cannot guard is what a command does elsewhere. Two things help:
+
+  LEASECTL_IDEMPOTENCY_KEY   the same for every attempt of the job: give it to
+                             services that know such keys, so that an effect that
+                             happened already is not repeated
+  LEASECTL_TOKEN             higher in a later attempt: a store that keeps the
+                             highest token it saw, and refuses lower ones, keeps a
+                             late owner out
+
+People are guarded alike: jobs requeue and jobs cancel act only on the revision
+that they showed, or on --revision, and exit with 5 when the job has moved.
+`,
 	"exec": `What a command that works jobs gets, and what its end means.
 
   stdin                      the payload, byte for byte
@@ -50,9 +94,13 @@ Verbs that run a command under a lock or a leadership exit with its code, or:
   TRACEPARENT, TRACESTATE, BAGGAGE  if the job carries them
 
   exit 0           done
-  exit 75          failed, and will pass soon: tried again soon
+  exit 75          failed, and will pass soon: tried again after 1 s
   exit 64, 65, 78  failed for good: dead at once
-  other, signals   failed: tried again with backoff
+  other, signals   failed: tried again with backoff (1 s, doubled up to 10 min)
+
+Each of the failures counts: after --max-attempts of them (enqueue; default 5) the
+job is dead. What counts as nothing is a command that was stopped because of a
+lost session or an aborted work: its job is given back.
 
 The last lines of stderr become the attempt's error. When the claim or the
 session is lost, the process group gets SIGTERM, and SIGKILL after the grace;

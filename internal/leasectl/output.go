@@ -142,3 +142,11 @@ func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
+
+// printLine writes one line of data to stdout.
+func (a *app) printLine(line string) error {
+	if _, err := fmt.Fprintln(a.out, line); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}

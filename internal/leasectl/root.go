@@ -30,6 +30,9 @@ func newRoot(a *app, verbs []*cobra.Command) *cobra.Command {
 jobs that are worked by exactly one owner at a time, locks, leadership, and
 slots.`,
 		Example: `  leasectl dev --ephemeral            # an etcd to play with, in another terminal
+  leasectl enqueue mail '{"to":"ana"}'
+  leasectl work mail -c 4 -- python3 send.py
+  leasectl jobs ls mail
   leasectl help exit-codes            # what scripts can rely on`,
 		SilenceUsage:      true, // an error is one line, not a page
 		SilenceErrors:     true, // Main prints it
@@ -64,6 +67,9 @@ slots.`,
 // verbs lists the commands of the first level.
 func verbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
+		newEnqueue(a),
+		newWork(a),
+		newJobs(a),
 		newDev(a),
 		newDemo(a),
 		newBench(a),

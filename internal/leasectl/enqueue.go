@@ -1,0 +1,212 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+// maxPayload is the largest payload that leasectl puts into a queue; the library's default.
+const maxPayload = 256 << 10
+
+// enqueueOptions are the flags of enqueue.
+type enqueueOptions struct {
+	mutation
+	id          string
+	kind        string
+	priority    int
+	delay       time.Duration
+	maxAttempts int
+	timeout     time.Duration
+	labels      []string
+}
+
+func newEnqueue(a *app) *cobra.Command {
+	var o enqueueOptions
+	cmd := &cobra.Command{
+		Use:   "enqueue QUEUE [PAYLOAD|@FILE|-]",
+		Short: "Put a job into a queue, or one per line of stdin",
+		Long: `Put a job into a queue. The payload is the argument, the content of @FILE (@- is
+stdin as a whole), or nothing. With - each line of stdin is a payload of its own,
+in bulk, however many there are: those that cannot be enqueued are told on stderr
+with their line number, and the exit code is 7.
+
+Each new job is printed as job/QUEUE/ID. An --id that a live job has is a
+conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.`,
+		GroupID: groupWork,
+		Example: `  leasectl enqueue mail '{"to":"ana"}' --id welcome-7
+  leasectl enqueue thumbnails @cat.png --kind resize --priority 5 --label size=small
+  leasectl enqueue mail --delay 10m --max-attempts 3 --timeout 30s
+  seq 100 | leasectl enqueue pages -`,
+		Args: takes("QUEUE", "[PAYLOAD|@FILE|-]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runEnqueue(cmd.Context(), args, o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.id, "id", "", "name the job `ID`, at most one live job of a queue (default: made up)")
+	f.StringVar(&o.kind, "kind", "", "for the workers of `KIND`")
+	f.IntVar(&o.priority, "priority", 0, "higher goes first")
+	f.DurationVar(&o.delay, "delay", 0, "claimable only after `TIME`")
+	f.IntVar(&o.maxAttempts, "max-attempts", 0, "dead after `N` failures (default 5)")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop an attempt after `TIME` (default: never)")
+	f.StringArrayVar(&o.labels, "label", nil, "a label `KEY=VALUE`; may be repeated")
+	o.addFlags(f)
+	f.Lookup("reason").Usage = "keep `TEXT` as the job's label \"reason\""
+	return cmd
+}
+
+// params turns the flags into what every job of the call has in common.
+func (o enqueueOptions) params(getenv func(string) string) (workqueue.Params, error) {
+	p := workqueue.Params{ID: o.id, Kind: o.kind, Priority: o.priority, MaxAttempts: o.maxAttempts, Timeout: o.timeout, Trace: callerTrace(getenv)}
+	if o.delay < 0 {
+		return p, usagef("--delay 10m", "--delay is %v: it must not be negative", o.delay)
+	}
+	if o.delay > 0 {
+		p.RunAt = time.Now().Add(o.delay)
+	}
+	labels := o.labels
+	if o.reason != "" {
+		labels = append(labels, "reason="+o.reason)
+	}
+	for _, l := range labels {
+		key, value, ok := strings.Cut(l, "=")
+		if !ok || key == "" {
+			return p, usagef("--label KEY=VALUE", "--label %q is not KEY=VALUE", l)
+		}
+		if _, twice := p.Labels[key]; twice {
+			return p, usagef("one of them", "label %q is given twice", key)
+		}
+		if p.Labels == nil {
+			p.Labels = map[string]string{}
+		}
+		p.Labels[key] = value
+	}
+	return p, nil
+}
+
+// maxTraceText is what a job keeps of one trace variable.
+const maxTraceText = 256
+
+// callerTrace returns the trace context of the environment. A variable that the job could not keep is left out: what
+// surrounds the call must not make it fail.
+func callerTrace(getenv func(string) string) map[string]string {
+	parent := getenv("TRACEPARENT")
+	if parent == "" || len(parent) > maxTraceText {
+		return nil
+	}
+	trace := map[string]string{"traceparent": parent}
+	for _, key := range []string{"tracestate", "baggage"} {
+		if v := getenv(strings.ToUpper(key)); v != "" && len(v) <= maxTraceText {
+			trace[key] = v
+		}
+	}
+	return trace
+}
+
+func (a *app) runEnqueue(ctx context.Context, args []string, o enqueueOptions) error {
+	format, err := a.format(allFormats...)
+	if err != nil {
+		return err
+	}
+	p, err := o.params(a.getenv)
+	if err != nil {
+		return err
+	}
+	source := ""
+	if len(args) == 2 {
+		source = args[1]
+	}
+	if source == "-" && o.id != "" {
+		return usagef("the same without --id", "--id names one job, but - makes one of each line")
+	}
+	if source != "-" { // before connecting: a file that cannot be read is known at once
+		if p.Payload, err = a.readPayload(source); err != nil {
+			return err
+		}
+	}
+	return a.withQueue(ctx, args[0], func(_ *connection, q *workqueue.Queue) error {
+		if source == "-" {
+			return a.enqueueLines(ctx, q, p, format, o.dryRun)
+		}
+		return a.enqueueOne(ctx, q, p, format, o.dryRun)
+	})
+}
+
+// readPayload returns the payload that an argument stands for.
+func (a *app) readPayload(source string) ([]byte, error) {
+	path, isFile := strings.CutPrefix(source, "@")
+	if !isFile {
+		return []byte(source), nil
+	}
+	in := a.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, usagef("", "payload file: %v", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxPayload+1)) // one more, so that the library says that it is too much
+	if err != nil {
+		return nil, usagef("", "payload file %s: %v", path, err)
+	}
+	if len(b) > maxPayload {
+		return nil, usagef("a reference instead of the data", "payload file %s is larger than %d bytes", path, maxPayload)
+	}
+	return b, nil
+}
+
+func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Params, format string, dryRun bool) error {
+	if dryRun {
+		return a.dryEnqueue(ctx, q, p)
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	j, err := q.Enqueue(ctx, p)
+	if err != nil {
+		return existsHint(q.Name(), err)
+	}
+	if format == formatJSON {
+		return a.printJob(format, j)
+	}
+	return a.printLine(nameOf(j))
+}
+
+// existsHint names the job in the way, for an enqueue that met one.
+func existsHint(queue string, err error) error {
+	var exists *workqueue.ExistsError
+	if errors.As(err, &exists) {
+		return &failure{err: err, try: "another --id, or leasectl jobs get " + queue + "/" + exists.Job.ID}
+	}
+	return err
+}
+
+// dryEnqueue checks what enqueueOne would be told, and writes nothing.
+func (a *app) dryEnqueue(ctx context.Context, q *workqueue.Queue, p workqueue.Params) error {
+	if _, _, _, err := q.EnqueueOps(p); err != nil {
+		return err
+	}
+	if p.ID == "" {
+		a.notef("would enqueue a job of %d bytes to %s", len(p.Payload), q.Name())
+		return nil
+	}
+	j, err := a.getJob(ctx, q, jobRef{q.Name(), p.ID})
+	switch {
+	case errors.Is(err, workqueue.ErrNotFound):
+	case err != nil:
+		return err
+	case j.State.Live():
+		return existsHint(q.Name(), fmt.Errorf("enqueue job %s to %s: %w", p.ID, q.Name(), &workqueue.ExistsError{Job: j}))
+	}
+	a.notef("would enqueue %s of %d bytes", jobRef{q.Name(), p.ID}.name(), len(p.Payload))
+	return nil
+}

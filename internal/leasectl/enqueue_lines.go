@@ -1,0 +1,184 @@
+package leasectl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// chunkTimeout bounds the writing of one chunk: much longer than etcd needs, so that it ends only a call whose etcd is
+// gone.
+const chunkTimeout = time.Minute
+
+// bulk is one enqueue of many lines.
+type bulk struct {
+	a      *app
+	q      *workqueue.Queue
+	common workqueue.Params
+	dryRun bool
+	print  *jobStream
+
+	enqueued, failed int
+	first            error // of the failures
+}
+
+// enqueueLines makes a job of each line of stdin. Each succeeds or fails alone.
+func (a *app) enqueueLines(ctx context.Context, q *workqueue.Queue, common workqueue.Params, format string, dryRun bool) error {
+	b := &bulk{a: a, q: q, common: common, dryRun: dryRun, print: &jobStream{w: a.out, json: format == formatJSON}}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // lets the reader go when we stop early
+	lines := readLines(ctx, a.in, maxPayload)
+	err := b.take(ctx, lines)
+	err = b.verdict(err)
+	if printErr := b.print.close(err != nil || dryRun); err == nil {
+		err = printErr
+	}
+	return err
+}
+
+func (b *bulk) take(ctx context.Context, lines *lineReader) error {
+	for {
+		select {
+		case chunk, more := <-lines.chunks:
+			if !more {
+				if lines.err != nil {
+					return fmt.Errorf("read stdin: %w", lines.err)
+				}
+				return nil
+			}
+			if err := b.enqueue(ctx, chunk); err != nil {
+				return fmt.Errorf("from line %d on: %w", chunk[0].number, err)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// enqueue writes one chunk. Its error means that there is no use in going on.
+func (b *bulk) enqueue(ctx context.Context, chunk []inputLine) error {
+	items := make([]workqueue.Params, 0, len(chunk))
+	from := make([]inputLine, 0, len(chunk)) // from[i] became items[i]
+	for _, l := range chunk {
+		if l.size > maxPayload {
+			b.fail(l.number, usagef("", "payload of %d bytes: at most %d are accepted", l.size, maxPayload))
+			continue
+		}
+		p := b.common
+		p.Payload = l.text
+		items, from = append(items, p), append(from, l)
+	}
+	if b.dryRun {
+		return b.check(items, from)
+	}
+	ctx, cancel := context.WithTimeout(ctx, chunkTimeout)
+	defer cancel()
+	results, err := b.q.EnqueueBatch(ctx, items)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if r.Err != nil {
+			b.fail(from[i].number, r.Err)
+			continue
+		}
+		b.enqueued++
+		if err := b.print.add(r.Job); err != nil {
+			return err
+		}
+	}
+	if err := b.print.flush(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// check is enqueue without writing.
+func (b *bulk) check(items []workqueue.Params, from []inputLine) error {
+	for i, p := range items {
+		if _, _, _, err := b.q.EnqueueOps(p); err != nil {
+			b.fail(from[i].number, err)
+			continue
+		}
+		b.enqueued++
+	}
+	return nil
+}
+
+func (b *bulk) fail(line int, err error) {
+	b.failed++
+	if b.first == nil {
+		b.first = err
+	}
+	b.a.notef("line %d: %s", line, errorText(err))
+}
+
+// verdict is the command's error. When nothing was enqueued, it has the code of the reason; when something was, the
+// caller must not take it for nothing.
+func (b *bulk) verdict(stopped error) error {
+	if b.dryRun && stopped == nil {
+		b.a.notef("would enqueue %d jobs to %s", b.enqueued, b.q.Name())
+	}
+	switch {
+	case stopped == nil && b.failed == 0:
+		return nil
+	case b.enqueued == 0 && stopped != nil:
+		return stopped
+	case b.enqueued == 0 && b.failed == 1:
+		return b.first
+	case stopped != nil:
+		return &failure{code: exitPartly, err: fmt.Errorf("enqueued %d jobs to %s, then stopped %w", b.enqueued, b.q.Name(), stopped)}
+	}
+	return &failure{code: exitPartly, err: fmt.Errorf("%d of %d lines were not enqueued to %s", b.failed, b.failed+b.enqueued, b.q.Name()),
+		try: "the lines that are named above, alone"}
+}
+
+// jobStream prints jobs as they come: names one per line, or one JSON list.
+type jobStream struct {
+	w    io.Writer
+	json bool
+	n    int
+	buf  bytes.Buffer // what was not flushed yet
+}
+
+func (s *jobStream) add(j *workqueue.Job) error {
+	s.n++
+	if !s.json {
+		s.buf.WriteString(nameOf(j) + "\n")
+		return nil
+	}
+	b, err := json.Marshal(itemOf(j))
+	if err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	before := ",\n  "
+	if s.n == 1 {
+		before = "{\"items\": [\n  "
+	}
+	s.buf.WriteString(before)
+	s.buf.Write(b)
+	return nil
+}
+
+func (s *jobStream) flush() error {
+	if _, err := s.buf.WriteTo(s.w); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// close ends the list, also after an error: half a list would be no JSON. An error before the first job leaves nothing.
+func (s *jobStream) close(failed bool) error {
+	switch {
+	case s.json && s.n > 0:
+		s.buf.WriteString("\n]}\n")
+	case s.json && !failed:
+		s.buf.WriteString("{\"items\": []}\n")
+	}
+	return s.flush()
+}

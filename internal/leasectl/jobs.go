@@ -1,0 +1,18 @@
+package leasectl
+
+import "github.com/spf13/cobra"
+
+func newJobs(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "jobs",
+		Short: "Look at jobs, bring them back, cancel them",
+		Long: `Look at the jobs of a queue and act on them. A job is named QUEUE/ID; the ID may
+hold slashes, the queue's name not. See leasectl help states.`,
+		GroupID: groupLook,
+		Example: `  leasectl jobs ls mail
+  leasectl jobs get mail/welcome-7 -o json
+  leasectl jobs requeue mail/welcome-7 --reason "smtp is back"
+  leasectl jobs cancel mail/welcome-7`,
+		Aliases: []string{"job", "j"},
+	}, newJobsLs(a), newJobsGet(a), newJobsRequeue(a), newJobsCancel(a))
+}

@@ -1,0 +1,135 @@
+package leasectl
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// jobItem is a job in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps exactly. Bytes
+// are text where they are UTF-8, else base64 in the field of that name.
+type jobItem struct {
+	ID            string              `json:"id"`
+	Queue         string              `json:"queue"`
+	State         workqueue.State     `json:"state"`
+	Kind          string              `json:"kind"`
+	Priority      int                 `json:"priority"`
+	Attempt       int                 `json:"attempt"`
+	MaxAttempts   int                 `json:"max_attempts"`
+	Failures      int                 `json:"failures"`
+	Losses        int                 `json:"losses"`
+	Token         string              `json:"token"` // empty unless claimed
+	Owner         string              `json:"owner"` // empty unless claimed
+	Revision      string              `json:"revision"`
+	EnqueuedAt    time.Time           `json:"enqueued_at,omitzero"`
+	RunAt         time.Time           `json:"run_at,omitzero"`
+	ClaimedAt     time.Time           `json:"claimed_at,omitzero"`
+	FinishedAt    time.Time           `json:"finished_at,omitzero"`
+	Timeout       string              `json:"timeout,omitempty"`
+	AtMostOnce    bool                `json:"at_most_once,omitempty"`
+	Labels        map[string]string   `json:"labels,omitempty"`
+	Trace         map[string]string   `json:"trace,omitempty"`
+	Error         string              `json:"error,omitempty"`
+	PayloadSize   int                 `json:"payload_size"`
+	Attempts      []workqueue.Attempt `json:"attempts"`
+	AttemptsTotal int                 `json:"attempts_total"` // of which attempts are the last
+}
+
+// jobDetail is a job with everything that belongs to it.
+type jobDetail struct {
+	jobItem
+	IdempotencyKey   string  `json:"idempotency_key"`
+	Payload          *string `json:"payload,omitempty"`
+	PayloadBase64    []byte  `json:"payload_base64,omitempty"`
+	Result           *string `json:"result,omitempty"`
+	ResultBase64     []byte  `json:"result_base64,omitempty"`
+	Progress         *string `json:"progress,omitempty"`
+	ProgressBase64   []byte  `json:"progress_base64,omitempty"`
+	Checkpoint       *string `json:"checkpoint,omitempty"`
+	CheckpointBase64 []byte  `json:"checkpoint_base64,omitempty"`
+}
+
+func itemOf(j *workqueue.Job) jobItem {
+	item := jobItem{
+		ID: j.ID, Queue: j.Queue, State: j.State, Kind: j.Kind, Priority: j.Priority,
+		Attempt: j.Attempt, MaxAttempts: maxAttempts(j), Failures: j.Failures, Losses: j.Losses,
+		Owner: j.Owner, Revision: strconv.FormatInt(j.Revision, 10),
+		EnqueuedAt: j.EnqueuedAt, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, FinishedAt: j.FinishedAt,
+		AtMostOnce: j.AtMostOnce, Labels: j.Labels, Trace: j.Trace, Error: j.Error,
+		PayloadSize: j.PayloadSize, Attempts: j.Attempts, AttemptsTotal: j.LogTotal,
+	}
+	if !j.Token.IsZero() {
+		item.Token = j.Token.String()
+	}
+	if j.Timeout > 0 {
+		item.Timeout = j.Timeout.String()
+	}
+	if item.Attempts == nil {
+		item.Attempts = []workqueue.Attempt{}
+	}
+	return item
+}
+
+func detailOf(j *workqueue.Job) jobDetail {
+	d := jobDetail{jobItem: itemOf(j), IdempotencyKey: j.IdempotencyKey()}
+	if j.Payload == nil && j.PayloadSize == 0 {
+		j.Payload = []byte{} // an empty payload is a payload; one that is gone is not
+	}
+	d.Payload, d.PayloadBase64 = textOrBytes(j.Payload)
+	d.Result, d.ResultBase64 = textOrBytes(j.Result)
+	d.Progress, d.ProgressBase64 = textOrBytes(j.Progress)
+	d.Checkpoint, d.CheckpointBase64 = textOrBytes(j.Checkpoint)
+	return d
+}
+
+func textOrBytes(b []byte) (*string, []byte) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case utf8.Valid(b):
+		text := string(b)
+		return &text, nil
+	}
+	return nil, b
+}
+
+// maxAttempts is how many failures bury the job, the library's default filled in.
+func maxAttempts(j *workqueue.Job) int { return cmp.Or(j.MaxAttempts, 5) }
+
+// jobColumns are the columns of jobs; NAME first, AGE last.
+func jobColumns[T any](item func(T) *jobItem) view[T] {
+	return view[T]{
+		name: func(t T) string { return jobRef{item(t).Queue, item(t).ID}.name() },
+		columns: []column[T]{
+			{"ID", func(t T) string { return item(t).ID }},
+			{"QUEUE", func(t T) string { return item(t).Queue }},
+			{"KIND", func(t T) string { return item(t).Kind }},
+			{"STATE", func(t T) string { return string(item(t).State) }},
+			{"ATTEMPT", func(t T) string { return fmt.Sprintf("%d/%d", item(t).Attempt, item(t).MaxAttempts) }},
+			{"TOKEN", func(t T) string { return item(t).Token }},
+			{"OWNER", func(t T) string { return item(t).Owner }},
+			{"AGE", func(t T) string { return age(time.Since(item(t).EnqueuedAt)) }},
+		},
+	}
+}
+
+// age is a duration as people read it: one unit, two where the first is small.
+func age(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

@@ -1,0 +1,307 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+// workOptions are the flags of work.
+type workOptions struct {
+	mutation
+	concurrency int
+	ttl         time.Duration
+	grace       time.Duration
+	drain       bool
+	once        bool
+	kinds       []string
+}
+
+func newWork(a *app) *cobra.Command {
+	var o workOptions
+	cmd := &cobra.Command{
+		Use:   "work QUEUE [flags] -- CMD [ARG...]",
+		Short: "Run a command for each job of a queue",
+		Long: `Run a command for each job: the payload is on its stdin, and how it ends says
+what becomes of the job. See leasectl help exec.
+
+The first SIGINT or SIGTERM lets the running commands finish, and the exit code
+is 0; the second kills them, gives their jobs back, and the exit code is 130.
+When etcd is lost for longer than the TTL the running commands are stopped, since
+others may take their jobs over; work goes on when etcd is back.
+
+What happens goes to stderr, as does what the commands write there. stdout is
+empty, but for the job of --once.`,
+		GroupID: groupWork,
+		Example: `  leasectl work mail -c 4 -- python3 send.py
+  leasectl work pages --drain -- sh -c 'curl -fsS "https://example.org/$(cat)"'
+  leasectl work mail --once -o json -- ./send
+  leasectl work media --kind resize --kind crop --grace 30s -- ./image`,
+		Args: takes("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			if dash < 0 || dash == len(args) {
+				return usagef("leasectl work "+args[0]+" -- CMD ARG...", "work: the command after -- is missing")
+			}
+			if err := o.check(cmd.Flags().Changed("concurrency")); err != nil {
+				return err
+			}
+			return a.runWork(cmd.Context(), args[0], args[dash:], o)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "run `N` commands at a time")
+	f.DurationVar(&o.ttl, "ttl", coord.DefaultTTL, "others take the jobs over `TIME` after this process is gone")
+	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL")
+	f.BoolVar(&o.drain, "drain", false, "end when no job is left: none ready, scheduled or claimed by anybody, of any kind")
+	f.BoolVar(&o.once, "once", false, "work one job, wait for it if need be, print what became of it, and end")
+	f.StringArrayVar(&o.kinds, "kind", nil, "only jobs of `KIND`; may be repeated")
+	o.addFlags(f)
+	f.Lookup("dry-run").Usage = "check the command and the connection, and work nothing"
+	f.Lookup("reason").Usage = "show `TEXT` when the work begins"
+	return cmd
+}
+
+func (o *workOptions) check(concurrencyGiven bool) error {
+	switch {
+	case o.concurrency < 1 || o.concurrency > 10_000:
+		return usagef("-c 4", "-c is %d: it must be between 1 and 10000", o.concurrency)
+	case o.ttl < time.Second || o.ttl > 24*time.Hour:
+		return usagef("--ttl 10s", "--ttl is %v: it must be between 1s and 24h", o.ttl)
+	case o.grace < 0:
+		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
+	case o.once && o.drain:
+		return usagef("one of them", "--once and --drain exclude each other")
+	case o.once && concurrencyGiven && o.concurrency != 1:
+		return usagef("--once alone", "--once works one job, not %d at a time", o.concurrency)
+	}
+	return nil
+}
+
+// runWork is work up to where the jobs begin: the command is looked up first, so that a typing error claims nothing.
+func (a *app) runWork(ctx context.Context, queue string, argv []string, o workOptions) error {
+	argv, err := execjob.Look(argv)
+	if err != nil {
+		return err
+	}
+	format, err := a.format(allFormats...)
+	if err != nil {
+		return err
+	}
+	err = a.withEtcd(ctx, func(c *connection) error { return a.workQueue(ctx, c, queue, argv, format, o) })
+	if _, ok := interruptCode(ctx, err); ok {
+		return nil // stopped before anything was claimed: nothing is left to drain
+	}
+	return err
+}
+
+func (a *app) workQueue(ctx context.Context, c *connection, queue string, argv []string, format string, o workOptions) error {
+	log := &workLog{w: a.err}
+	q, err := a.openQueue(ctx, c, queue, log.zap())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }() // every outcome is known by now; what is left ends with its lease
+	if o.dryRun {
+		a.notef("%s root %s: would run %s for each job of %s", c.endpoints[0], c.root, argv[0], queue)
+		return nil
+	}
+	s := newShift(a, c, q, argv, o, log)
+	if err := s.run(ctx); err != nil || !o.once {
+		return err
+	}
+	return s.printOnce(context.WithoutCancel(ctx), format)
+}
+
+// shift is one run of work.
+type shift struct {
+	a      *app
+	q      *workqueue.Queue
+	o      workOptions
+	log    *workLog
+	exec   *execjob.Runner
+	member *coord.Member
+
+	jobs sync.WaitGroup // claimed and not yet settled, abandoned ones included
+
+	mu   sync.Mutex
+	open map[attemptKey]bool // those jobs
+	last string              // the one that settled last
+}
+
+// attemptKey names an attempt: jobs that were claimed in one Txn share a token.
+type attemptKey struct {
+	id    string
+	token coord.Token
+}
+
+func keyOf(j *workqueue.Job) attemptKey { return attemptKey{j.ID, j.Token} }
+
+func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOptions, log *workLog) *shift {
+	grace := o.grace
+	if grace == 0 {
+		grace = -1 // to the runner 0 is its default
+	}
+	s := &shift{
+		a: a, q: q, o: o, log: log, open: map[attemptKey]bool{},
+		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Stderr: log.child()},
+	}
+	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, TTL: o.ttl, Logger: log.zap()})
+	return s
+}
+
+// settleTime is what a handler takes beyond the grace of its command: reading its last output, and one etcd request.
+const settleTime = 5 * time.Second
+
+func (s *shift) newWorker() (*workqueue.Worker, error) {
+	cfg := workqueue.WorkerConfig{
+		Concurrency:  s.o.concurrency,
+		Member:       s.member,
+		Grace:        s.o.grace + settleTime, // the command's grace runs inside of it
+		DrainTimeout: 1 << 62,                // until the second signal
+		Hooks:        s.hooks(),
+	}
+	if s.o.once {
+		cfg.Limit = 1
+	}
+	var h workqueue.Handler = workqueue.HandlerFunc(s.handle)
+	if len(s.o.kinds) > 0 {
+		h = ofKinds{h, s.o.kinds}
+	}
+	return workqueue.NewWorker(s.q, h, cfg)
+}
+
+// ofKinds tells the worker which kinds to claim.
+type ofKinds struct {
+	workqueue.Handler
+	kinds []string
+}
+
+func (h ofKinds) Kinds() []string { return h.kinds }
+
+// run works until a signal, an empty queue or the one job ends it, and joins everything.
+func (s *shift) run(ctx context.Context) error {
+	w, err := s.newWorker()
+	if err != nil {
+		return err
+	}
+	memberCtx, stopMember := context.WithCancel(context.WithoutCancel(ctx)) // the session must outlive the draining
+	workCtx, stopWork := context.WithCancel(ctx)
+	var behind sync.WaitGroup
+	behind.Go(func() {
+		if err := s.member.Run(memberCtx); err != nil {
+			s.log.line("session: %s", errorText(err))
+		}
+	})
+	behind.Go(func() { s.watchSessions(memberCtx) })
+	behind.Go(func() { s.watchSignals(ctx, memberCtx) })
+	if s.o.drain {
+		behind.Go(func() { s.untilEmpty(workCtx, stopWork) })
+	}
+	err = w.Run(workCtx)
+	stopped := workCtx.Err() != nil
+	stopWork()
+	s.jobs.Wait() // bounded by the grace: nothing that runs is left to itself
+	stopMember()
+	behind.Wait()
+	switch {
+	case s.isAborted():
+		return &failure{code: exitInterrupted, err: errors.New("aborted by a second signal: the running commands were killed")}
+	case stopped || s.o.once && s.settled() != "":
+		return nil // an error now can only be of commands that did not stop in time, and they have stopped
+	case err != nil:
+		return fmt.Errorf("work %s: %w", s.q.Name(), err)
+	}
+	return nil
+}
+
+func (s *shift) isAborted() bool {
+	select {
+	case <-s.a.aborted:
+		return true
+	default:
+		return false
+	}
+}
+
+// untilEmpty stops the work when no live job is left. An etcd that does not answer is waited for.
+func (s *shift) untilEmpty(ctx context.Context, stop func()) {
+	defer stop()
+	retry := time.NewTicker(time.Second)
+	defer retry.Stop()
+	for s.q.WaitEmpty(ctx) != nil {
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	s.log.line("queue %s is empty", s.q.Name())
+}
+
+// watchSessions tells which session the work is done under, and when it is lost.
+func (s *shift) watchSessions(ctx context.Context) {
+	for {
+		session, err := s.member.Session(ctx)
+		if err != nil {
+			return
+		}
+		s.log.session(session, s.q.Name(), s.o)
+		select {
+		case <-session.Done():
+			if ctx.Err() == nil {
+				s.log.lost(session.Err(), s.running())
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watchSignals tells what the first signal does, so that people know what the second one would.
+func (s *shift) watchSignals(ctx, end context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-end.Done():
+		return
+	}
+	if sig := interrupted(ctx); sig != nil {
+		s.log.line("%v: %d jobs are finished first; once more aborts them", sig, s.running())
+	}
+	select {
+	case <-s.a.aborted:
+		s.log.line("aborted: %d jobs are killed and given back", s.running())
+	case <-end.Done():
+	}
+}
+
+func (s *shift) settled() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// printOnce prints the job of --once as it is now.
+func (s *shift) printOnce(ctx context.Context, format string) error {
+	id := s.settled()
+	if id == "" {
+		return nil // a signal came before a job did
+	}
+	j, err := s.a.getJob(ctx, s.q, jobRef{s.q.Name(), id})
+	switch {
+	case errors.Is(err, workqueue.ErrNotFound) || err == nil && format == formatName:
+		return s.a.printLine(jobRef{s.q.Name(), id}.name())
+	case err != nil:
+		return err
+	case format == formatJSON:
+		return s.a.printJob(format, j)
+	}
+	return s.a.printLine(nameOf(j) + " " + string(j.State))
+}
