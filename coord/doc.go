@@ -26,7 +26,7 @@
 //     the lane's revision. What waits while a batch is in flight travels as the
 //     next one (group commit), each unit as a nested Txn that succeeds or loses
 //     alone.
-//   - A [Mirror] keeps a prefix in memory: list at R, watch from R+1. It is a
+//   - A [Mirror] keeps a prefix in memory: list, then watch. It is a
 //     hint; the Txn decides.
 //   - A [Member] keeps one live session per process, the next incarnation after
 //     a loss.

@@ -46,7 +46,7 @@ func (c MirrorConfig) withDefaults() MirrorConfig {
 	return c
 }
 
-// Mirror keeps prefixes of a store in memory: list at R, watch from R+1, list
+// Mirror keeps prefixes of a store in memory: list at R, watch from there, list
 // again after compaction, after a silent stream, and now and then in any case.
 // What it shows is a hint: the Txn decides. Create it with [Store.Mirror], then
 // Run it once.
@@ -254,7 +254,7 @@ func (m *Mirror) watch(ctx context.Context, f *feed, before mark, scan time.Time
 // open opens the watch. The client waits for the server to confirm it, for ever
 // if need be, and a stream on a dead connection never does.
 func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, stream int64) (clientv3.WatchChan, error) {
-	var opts []clientv3.OpOption
+	opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}
 	if !f.single {
 		opts = append(opts, clientv3.WithPrefix())
 	}
@@ -262,7 +262,10 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 		m.leave(stream)
 		cancel()
 	})
-	watch := m.store.watchOn(ctx, m.stream(stream), f.prefix, f.rev+1, opts...)
+	// Not from f.rev+1, although all up to f.rev has been seen: as long as nothing
+	// is written that would be in the future, and etcd then answers no request
+	// for progress. What is repeated is dropped.
+	watch := m.store.watchOn(ctx, m.stream(stream), f.prefix, f.rev, opts...)
 	if !unconfirmed.Stop() {
 		return nil, errors.New("watch is not confirmed")
 	}
@@ -279,10 +282,13 @@ func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse,
 	}
 	if resp.Header.Revision < f.rev {
 		// A member that lags, or history that went back, which a watch does not
-		// notice: it waits for a revision that may never come. A linearizable
-		// read tells; if it is a rewind, the store says so.
+		// notice: it waits, silently, for a revision that may never come. A
+		// linearizable read tells; if it is a rewind, the store says so.
 		_, _ = m.store.Get(ctx, m.store.keys.Meta())
 		return nil
+	}
+	if resp.Created {
+		return nil // up to its revision there may be events on their way
 	}
 	f.apply(resp)
 	// The events have happened, so no linearizable answer may be below them.
@@ -290,8 +296,8 @@ func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse,
 	return nil
 }
 
-// apply hands on what is new. A watch that was opened again may repeat events:
-// what the sink has seen is dropped. Progress may overtake events, so it is only
+// apply hands on what is new. A watch repeats events when it is opened: what the
+// sink has seen is dropped. Progress may overtake events, so it is only
 // passed on as a hint and never decides what is dropped; nor does the header of a
 // response with events, which can be one of several for the same revisions.
 func (f *feed) apply(resp clientv3.WatchResponse) {
