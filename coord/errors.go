@@ -37,6 +37,8 @@ var (
 	// ErrUnknown means that the write may or may not have been applied and that
 	// it could not be found out. Repeating it is not safe; read first.
 	ErrUnknown = errors.New("outcome unknown")
+	// ErrHeld means that a claim could not be had without waiting.
+	ErrHeld = errors.New("held by somebody else")
 	// ErrRefused means that a compare other than a fence did not hold.
 	ErrRefused = errors.New("refused: a compare did not hold")
 )

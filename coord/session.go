@@ -94,6 +94,7 @@ type Session struct {
 	life    context.Context // ends with the session; its cause is why
 	kill    context.CancelCauseFunc
 	wg      sync.WaitGroup
+	aside   background      // clean-up behind calls that returned
 	rewound <-chan struct{} // etcd's history went back since before the session
 	recheck chan struct{}   // the connection had trouble: see whether the key is there
 
@@ -328,6 +329,14 @@ func (s *Session) end(cause error) {
 	}
 }
 
+// Lapse ends the session without giving anything up: it is renewed no more, and
+// its claims become orphans when its lease runs out. It is for work that does not
+// stop: releasing under its feet would let the next owner start beside it. Close
+// afterwards, once the lease is over, frees what the session holds in this process.
+func (s *Session) Lapse() {
+	s.end(fmt.Errorf("%w: it was left to lapse", ErrSessionLost))
+}
+
 // Close ends the session: Done closes, no new claim is taken, claims that are
 // still registered are released, what was handed to the lanes is settled, and
 // the lease is revoked. It is bounded by ctx; what did not fit ends with the
@@ -350,6 +359,7 @@ func (s *Session) Close(ctx context.Context) error {
 	defer close(s.closed)
 	s.end(fmt.Errorf("session %w", ErrClosed)) // which ends its goroutines too
 	err := s.claims.releaseAll(ctx)
+	s.aside.close(ctx)
 	err = errors.Join(err, s.committer.drain(ctx))
 	s.renewer.close()
 	s.wg.Wait()

@@ -1,0 +1,51 @@
+package coord
+
+import "strconv"
+
+// claimKeys are the keys of claims that sessions queue for: a lock, a leadership,
+// or the permits of a semaphore. A plain value.
+type claimKeys struct {
+	what  string // for errors: lock "deploy"
+	root  string // everything of this name
+	only  string // the key of the one claim, or
+	slots string // the prefix of several
+	n     int
+	wait  string // the prefix of the waiting entries
+}
+
+// Locks is the prefix of all locks.
+func (k Keyspace) Locks() string { return k.root + "locks/" }
+
+// Elections is the prefix of all elections.
+func (k Keyspace) Elections() string { return k.root + "elections/" }
+
+// Semaphores is the prefix of all semaphores.
+func (k Keyspace) Semaphores() string { return k.root + "semaphores/" }
+
+func (k Keyspace) lock(name string) claimKeys {
+	root := k.Locks() + escape(name) + "/"
+	return claimKeys{what: "lock " + strconv.Quote(name), root: root, only: root + "holder", n: 1, wait: root + "waiters/"}
+}
+
+func (k Keyspace) election(name string) claimKeys {
+	root := k.Elections() + escape(name) + "/"
+	return claimKeys{what: "election " + strconv.Quote(name), root: root, only: root + "leader", n: 1, wait: root + "candidates/"}
+}
+
+func (k Keyspace) semaphore(name string, permits int) claimKeys {
+	root := k.Semaphores() + escape(name) + "/"
+	return claimKeys{what: "semaphore " + strconv.Quote(name), root: root, slots: root + "slots/", n: permits, wait: root + "waiters/"}
+}
+
+// slot is the key of the i-th claim.
+func (c claimKeys) slot(i int) string {
+	if c.only != "" {
+		return c.only
+	}
+	return c.slots + strconv.Itoa(i)
+}
+
+// entry is the key of one waiting entry.
+func (c claimKeys) entry(sid string, n int64) string {
+	return c.wait + sid + "-" + strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,121 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Lock is a lock of a name, held by one acquisition at a time: two goroutines of
+// one session exclude each other like two processes. It holds nothing by itself;
+// make one wherever it is needed. Safe for concurrent use.
+type Lock struct {
+	c   *claimable
+	err error
+}
+
+// NewLock returns the lock of that name for a session. A bad name shows in the
+// first call.
+func NewLock(s *Session, name string) *Lock {
+	return &Lock{c: newClaimable(s, s.store.keys.lock(name)), err: ValidateName("lock", name)}
+}
+
+// NewLeadership returns the leadership of an election as a lock: the claim on
+// which package election stands. Its waiters are the election's candidates.
+func NewLeadership(s *Session, name string) *Lock {
+	return &Lock{c: newClaimable(s, s.store.keys.election(name)), err: ValidateName("election", name)}
+}
+
+// Acquire waits in line and returns the hold: first come, first served, among
+// those who wait; a dead holder's lock goes to the next when its lease ends. It
+// returns by ctx, with its cause, and leaves no entry and no claim behind. Other
+// errors: the session's end, [ErrInvalid].
+func (l *Lock) Acquire(ctx context.Context) (*Hold, error) { return l.acquire(ctx, true) }
+
+// TryAcquire is Acquire without waiting: [ErrHeld] when the lock is held, or
+// others wait for it.
+func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) { return l.acquire(ctx, false) }
+
+func (l *Lock) acquire(ctx context.Context, wait bool) (*Hold, error) {
+	if l.err != nil {
+		return nil, fmt.Errorf("acquire: %w", l.err)
+	}
+	return l.c.acquire(ctx, wait)
+}
+
+// Semaphore is a number of permits under a name: so many acquisitions hold it at
+// a time. All that use a name must agree on the number. Safe for concurrent use.
+type Semaphore struct{ Lock }
+
+// maxPermits bounds a semaphore: each permit is a key, and waiting compares them
+// all.
+const maxPermits = 100
+
+// NewSemaphore returns the semaphore of that name for a session. A bad name or
+// number shows in the first call.
+func NewSemaphore(s *Session, name string, permits int) *Semaphore {
+	err := ValidateName("semaphore", name)
+	if err == nil && (permits < 1 || permits > maxPermits) {
+		err = &InputError{Field: "permits", Value: fmt.Sprint(permits), Reason: fmt.Sprintf("it is between 1 and %d", maxPermits)}
+		permits = 1
+	}
+	return &Semaphore{Lock{c: newClaimable(s, s.store.keys.semaphore(name, permits)), err: err}}
+}
+
+// ClaimState is who holds a lock, or leads, and who waits for it.
+type ClaimState struct {
+	// Key is the claimed key, to watch for changes behind Revision.
+	Key string
+	// Owner is the session that holds the claim, or empty.
+	Owner string
+	// Token is the claim's, zero without an owner.
+	Token Token
+	// Since is when it was claimed, by its owner's clock.
+	Since time.Time
+	// OwnerGone tells that the owner's session is gone: the claim can be taken.
+	OwnerGone bool
+	// Waiters are the sessions that wait, first in line first.
+	Waiters []string
+	// Revision is the one at which owner and waiters were read.
+	Revision int64
+}
+
+// State reads who holds the lock and who waits, linearizably.
+func (l *Lock) State(ctx context.Context) (ClaimState, error) {
+	if l.err != nil {
+		return ClaimState{}, fmt.Errorf("read state: %w", l.err)
+	}
+	return l.c.state(ctx)
+}
+
+// LockState reads, without a session, who holds a lock and who waits.
+func (s *Store) LockState(ctx context.Context, name string) (ClaimState, error) {
+	if err := ValidateName("lock", name); err != nil {
+		return ClaimState{}, fmt.Errorf("read state: %w", err)
+	}
+	return claimReader{s, s.keys.lock(name)}.state(ctx)
+}
+
+// LeadershipState reads, without a session, who leads an election and who waits.
+func (s *Store) LeadershipState(ctx context.Context, name string) (ClaimState, error) {
+	if err := ValidateName("election", name); err != nil {
+		return ClaimState{}, fmt.Errorf("read state: %w", err)
+	}
+	return claimReader{s, s.keys.election(name)}.state(ctx)
+}
+
+func (c claimReader) state(ctx context.Context) (ClaimState, error) {
+	v, err := c.read(ctx)
+	if err != nil {
+		return ClaimState{}, fmt.Errorf("read %s: %w", c.keys.what, err)
+	}
+	s := v.slots[0]
+	st := ClaimState{Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev}
+	if s.Owner != "" {
+		st.Token = Token(s.rev)
+	}
+	for _, e := range v.entries {
+		st.Waiters = append(st.Waiters, e.Session)
+	}
+	return st, nil
+}

@@ -1,0 +1,249 @@
+package coord
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// holderRecord is the value of a claimed slot. Without an owner the slot is free:
+// it is left like that only where foreign keys keep it from being deleted.
+type holderRecord struct {
+	Nonce    string    `json:"w"`
+	Owner    string    `json:"owner,omitempty"`
+	OwnerRev int64     `json:"owner_rev,omitempty,string"`
+	Since    time.Time `json:"since,omitzero"`
+}
+
+// waiterRecord is the value of a waiting entry. Claim is the head nonce of the
+// claim to come: whoever hands the claim over writes it, so that the waiter knows
+// its own.
+type waiterRecord struct {
+	Nonce      string    `json:"w"`
+	Session    string    `json:"session"`
+	SessionRev int64     `json:"session_rev,string"`
+	Claim      string    `json:"claim"`
+	Since      time.Time `json:"since,omitzero"`
+}
+
+// slotView is a slot as it was read.
+type slotView struct {
+	key   string
+	rev   int64 // 0: absent
+	nonce string
+	holderRecord
+	dead bool // its owner's session is gone
+}
+
+// open tells whether the slot can be claimed.
+func (s slotView) open() bool { return s.Owner == "" || s.dead }
+
+// entryView is a waiting entry as it was read.
+type entryView struct {
+	key       string
+	rev       int64
+	createRev int64
+	waiterRecord
+}
+
+// claimView is everything about a name, at one revision.
+type claimView struct {
+	slots   []slotView
+	entries []entryView // oldest first
+	foreign bool        // there are keys among the entries that are none
+	rev     int64
+}
+
+// viewOf reads a view out of the keys. Keys that are not of our making block
+// nobody: they are no entries.
+func (k claimKeys) viewOf(slots, entries []*mvccpb.KeyValue, rev int64) claimView {
+	v := claimView{rev: rev}
+	for i := range k.n {
+		s := slotView{key: k.slot(i)}
+		if j := slices.IndexFunc(slots, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == s.key }); j >= 0 {
+			s.rev, s.nonce = slots[j].ModRevision, NonceOf(slots[j].Value)
+			if json.Unmarshal(slots[j].Value, &s.holderRecord) != nil || s.nonce == "" {
+				// Nobody owns a record that nobody can read, and its revision guards it.
+				s.holderRecord, s.nonce = holderRecord{}, ""
+			}
+		}
+		v.slots = append(v.slots, s)
+	}
+	for _, kv := range entries {
+		e := entryView{key: string(kv.Key), rev: kv.ModRevision, createRev: kv.CreateRevision}
+		if json.Unmarshal(kv.Value, &e.waiterRecord) != nil || kv.Lease == 0 ||
+			!strings.HasPrefix(e.key, k.wait+e.Session+"-") || strings.Contains(e.key[len(k.wait):], "/") {
+			v.foreign = true
+			continue
+		}
+		v.entries = append(v.entries, e)
+	}
+	slices.SortFunc(v.entries, func(a, b entryView) int {
+		return cmp.Or(cmp.Compare(a.createRev, b.createRev), cmp.Compare(a.key, b.key))
+	})
+	return v
+}
+
+// step is what somebody who wants a claim does next.
+type step int
+
+const (
+	stepGranted step = iota // the claim is ours already
+	stepTake                // claim slot
+	stepEnqueue             // put a waiting entry
+	stepFollow              // wait for the entry before ours
+	stepHead                // we are next: wait for the slots and their owners
+	stepGone                // our entry was taken away, and no claim given for it
+)
+
+// decide is the next step of the one who waits under entry key ("" without an
+// entry) for a claim with that nonce. It is pure. First come, first served: with
+// i others ahead, only the i-th open slot is ours.
+func (v claimView) decide(key, nonce string) (s step, slot slotView, before entryView) {
+	for _, s := range v.slots {
+		if s.nonce == nonce {
+			return stepGranted, s, before
+		}
+	}
+	place := slices.IndexFunc(v.entries, func(e entryView) bool { return e.key == key })
+	ahead := place
+	switch {
+	case place < 0 && key != "":
+		return stepGone, slot, before
+	case place < 0:
+		ahead = len(v.entries)
+	}
+	for _, s := range v.slots {
+		if s.open() {
+			if ahead == 0 {
+				return stepTake, s, before
+			}
+			ahead--
+		}
+	}
+	switch {
+	case key == "":
+		return stepEnqueue, slot, before
+	case place > 0:
+		return stepFollow, slot, v.entries[place-1]
+	}
+	return stepHead, slot, before
+}
+
+// claimer is who claims: a session, and the nonce of the claim.
+type claimer struct {
+	sid   string
+	rev   int64
+	nonce string
+}
+
+// claimTxns builds the Txns of locks, leaderships and permits, as plain values.
+type claimTxns struct {
+	space Keyspace
+	keys  claimKeys
+}
+
+func (t claimTxns) lives(sid string, rev int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(t.space.Session(sid)), "=", rev)
+}
+
+func holderValue(me claimer, now time.Time) string {
+	return record(holderRecord{Nonce: me.nonce, Owner: me.sid, OwnerRev: me.rev, Since: now.UTC().Truncate(time.Millisecond)})
+}
+
+// record marshals a record of ours, which cannot fail.
+func record(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("coord: " + err.Error())
+	}
+	return string(b)
+}
+
+// take claims an open slot. The guard closes the race with everybody else who
+// wants it; gone(owner) keeps a living owner's claim from being taken on stale
+// knowledge; our session keeps a dying process from claiming; our entry, where we
+// have one, keeps a claim from being made for somebody who withdrew.
+func (t claimTxns) take(s slotView, me claimer, entry string, entryRev int64, now time.Time) Txn {
+	txn := Txn{
+		Origin: "hold",
+		If:     append(Guard(s.key, s.rev, s.nonce), t.lives(me.sid, me.rev)),
+		Then:   []clientv3.Op{clientv3.OpPut(s.key, holderValue(me, now))},
+		Else:   []clientv3.Op{clientv3.OpGet(s.key)},
+	}
+	if s.Owner != "" {
+		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.space.Session(s.Owner)), "!=", s.OwnerRev))
+	}
+	if entry != "" {
+		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(entry), "=", entryRev))
+		txn.Then = append(txn.Then, clientv3.OpDelete(entry))
+	}
+	return txn
+}
+
+// enqueue puts a waiting entry. The guards of all slots close the race with a
+// release that saw no waiter: after it a slot has another revision, and we look
+// again instead of waiting for nobody.
+func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3.LeaseID, now time.Time) Txn {
+	txn := Txn{
+		Origin: "hold",
+		If:     []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(entry), "=", 0), t.lives(me.sid, me.rev)},
+		Then: []clientv3.Op{clientv3.OpPut(entry, record(waiterRecord{
+			Nonce: NewNonce(), Session: me.sid, SessionRev: me.rev, Claim: me.nonce, Since: now.UTC().Truncate(time.Millisecond),
+		}), clientv3.WithLease(lease))},
+		Else: []clientv3.Op{clientv3.OpGet(entry)},
+	}
+	for _, s := range v.slots {
+		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(s.key), "=", s.rev))
+	}
+	return txn
+}
+
+// release gives a claim up: to the first waiter, where there is one, so that
+// nobody barges in; else the slot is deleted, or freed where foreign keys are in
+// the way.
+func (t claimTxns) release(f Fence, v claimView, now time.Time) Txn {
+	if len(v.entries) > 0 {
+		return t.transfer(f, v.entries[0], now)
+	}
+	txn := Txn{Origin: "hold", If: f.Cmps(), Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
+	if v.foreign {
+		txn.Then = []clientv3.Op{clientv3.OpPut(f.Key, record(holderRecord{Nonce: NewNonce()}))}
+		return txn
+	}
+	// A waiter that came since we looked must not be left behind an absent slot,
+	// which newcomers take without looking for waiters.
+	txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.keys.wait), "=", 0).WithPrefix())
+	txn.Then = []clientv3.Op{clientv3.OpDelete(f.Key)}
+	return txn
+}
+
+// transfer makes a waiter the owner. Its entry keeps the claim from one that
+// withdrew, its session from one that is dead: either would leave a claim that
+// nobody knows he holds.
+func (t claimTxns) transfer(f Fence, to entryView, now time.Time) Txn {
+	me := claimer{sid: to.Session, rev: to.SessionRev, nonce: to.Claim}
+	return Txn{
+		Origin: "hold",
+		If: append(f.Cmps(), t.lives(to.Session, to.SessionRev),
+			clientv3.Compare(clientv3.ModRevision(to.key), "=", to.rev)),
+		Then: []clientv3.Op{clientv3.OpPut(f.Key, holderValue(me, now)), clientv3.OpDelete(to.key)},
+		Else: []clientv3.Op{clientv3.OpGet(f.Key)},
+	}
+}
+
+// withdraw takes a waiting entry back. The compare tells, by failing, that the
+// claim may have been handed to us meanwhile.
+func (t claimTxns) withdraw(entry string, rev int64) Txn {
+	return Txn{
+		Origin: "hold",
+		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(entry), "=", rev)},
+		Then:   []clientv3.Op{clientv3.OpDelete(entry)},
+		Else:   []clientv3.Op{clientv3.OpGet(entry)},
+	}
+}
