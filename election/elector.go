@@ -1,0 +1,372 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Config configures [New]. Only Name must be set.
+type Config struct {
+	// Name is the election's name.
+	Name string
+	// Root is the key prefix; "" means [coord.DefaultRoot].
+	Root string
+	// Identity is a label for people; "" means the host name. It need not be unique.
+	Identity string
+	// TTL is how long a dead leader's claim lasts; 0 means 10 s. See
+	// [coord.SessionConfig].
+	TTL time.Duration
+	// Grace is how long fn may go on after its context ended before its lease is left
+	// to run out; 0 means TTL.
+	Grace time.Duration
+	// Hooks see what happens.
+	Hooks Hooks
+	// Logger logs what no caller sees; nil logs nothing.
+	Logger *zap.Logger
+}
+
+// Hooks let a program see its terms come and go. Each may be nil, and must not
+// block.
+type Hooks struct {
+	// Elected: a term began; fn is called next.
+	Elected func(t *Term)
+	// Ended: fn has returned; cause is why its context ended, nil when it returned by
+	// itself.
+	Ended func(t *Term, cause error)
+	// Stuck: fn did not return within Grace after its context ended. The lease is left
+	// to run out.
+	Stuck func(t *Term)
+}
+
+func (h Hooks) withDefaults() Hooks {
+	if h.Elected == nil {
+		h.Elected = func(*Term) {}
+	}
+	if h.Ended == nil {
+		h.Ended = func(*Term, error) {}
+	}
+	if h.Stuck == nil {
+		h.Stuck = func(*Term) {}
+	}
+	return h
+}
+
+func (c Config) withDefaults() Config {
+	if c.TTL == 0 {
+		c.TTL = coord.DefaultTTL
+	}
+	if c.Grace == 0 {
+		c.Grace = c.TTL
+	}
+	if c.Identity == "" {
+		c.Identity, _ = os.Hostname()
+	}
+	if c.Identity == "" {
+		c.Identity = "unnamed"
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	c.Hooks = c.Hooks.withDefaults()
+	return c
+}
+
+func (c Config) validate() error {
+	if err := coord.ValidateName("election", c.Name); err != nil {
+		return err
+	}
+	if err := coord.ValidateName("identity", c.Identity); err != nil {
+		return err
+	}
+	if c.TTL < time.Second || c.Grace < 0 {
+		return &coord.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "it is at least 1s, and the grace is not negative"}
+	}
+	return nil
+}
+
+// Elector is one candidate of an election. Create it with [New] and Run it once.
+// Safe for concurrent use.
+type Elector struct {
+	client *clientv3.Client
+	store  *coord.Store
+	cfg    Config
+	log    *zap.Logger
+
+	mu      sync.Mutex
+	session *coord.Session
+	term    *Term
+}
+
+// New returns an elector. It does not talk to etcd. The client stays the caller's
+// and must outlive Run.
+func New(client *clientv3.Client, cfg Config) (*Elector, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("new elector: %w", err)
+	}
+	store, err := coord.NewStore(client, cfg.Root, cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("new elector: %w", err)
+	}
+	return &Elector{client: client, store: store, cfg: cfg, log: cfg.Logger.With(zap.String("election", cfg.Name))}, nil
+}
+
+// Run stands for election until ctx ends, and calls fn while it leads. Fn must
+// return when its ctx ends; its causes are [coord.ErrSessionLost], [coord.ErrFenced],
+// [ErrResigned] and Run's own ctx. After a term that ended otherwise than by fn, Run
+// stands again, behind those who wait, and the next term has a higher token. When fn
+// returns by itself, Run gives the claim up and returns what fn returned. When ctx
+// ends, Run waits for fn, hands the claim over, and returns nil. Errors of etcd are
+// logged and survived; only a configuration that can never work is returned.
+func (e *Elector) Run(ctx context.Context, fn func(ctx context.Context, t *Term) error) error {
+	defer e.closeSession(ctx)
+	for try := 0; ctx.Err() == nil; try++ {
+		t, err := e.campaign(ctx)
+		if err != nil {
+			if errors.Is(err, coord.ErrInvalid) {
+				return fmt.Errorf("election %s: %w", e.cfg.Name, err)
+			}
+			if ctx.Err() == nil {
+				e.log.Warn("campaign", zap.Error(err))
+			}
+			e.dropLost(ctx)
+			pause(ctx, try)
+			continue
+		}
+		try = 0
+		if done, err := e.lead(ctx, t, fn); done {
+			return err
+		}
+	}
+	return nil
+}
+
+// campaign waits until this elector leads.
+func (e *Elector) campaign(ctx context.Context) (*Term, error) {
+	s, err := e.liveSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hold, err := coord.NewLeadership(s, e.cfg.Name).Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t := &Term{hold: hold, session: s, over: make(chan struct{})}
+	t.ctx, t.end = context.WithCancelCause(ctx)
+	return t, nil
+}
+
+// lead runs fn for one term. Done tells that Run is over, with fn's error.
+func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *Term) error) (done bool, err error) {
+	fnCtx, cancel := t.hold.Context(t.ctx)
+	defer cancel()
+	e.setTerm(t)
+	defer e.setTerm(nil)
+	defer close(t.over)
+	defer t.end(nil)
+	e.cfg.Hooks.Elected(t)
+	returned := make(chan error, 1)
+	go func() { returned <- fn(fnCtx, t) }()
+	err, stuck := e.await(fnCtx, t, returned)
+	cause := context.Cause(fnCtx)
+	e.cfg.Hooks.Ended(t, cause)
+	if !stuck {
+		e.giveUp(ctx, t)
+	}
+	e.dropLost(ctx)
+	if cause == nil {
+		return true, err
+	}
+	return false, nil
+}
+
+// await waits for fn. When fn goes on after its context ended, the session is left
+// to lapse after Grace, and fn is still waited for.
+func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (err error, stuck bool) {
+	select {
+	case err := <-returned:
+		return err, false
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(e.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case err := <-returned:
+		return err, false
+	case <-grace.C:
+	}
+	e.log.Error("the leader's function ignores the end of its context: its lease is left to run out",
+		zap.String("token", t.Token().String()), zap.NamedError("cause", context.Cause(ctx)))
+	t.session.Lapse()
+	e.cfg.Hooks.Stuck(t)
+	return <-returned, true
+}
+
+// giveUp hands the claim over: to the successor that Transfer named, or to the
+// first in line.
+func (e *Elector) giveUp(ctx context.Context, t *Term) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.TTL, 5*time.Second))
+	defer cancel()
+	err := t.handOver(ctx)
+	if err != nil && !errors.Is(err, coord.ErrFenced) {
+		e.log.Warn("give up leadership", zap.Error(err))
+	}
+}
+
+// liveSession returns the elector's session, opening one where there is none: an
+// election has its own, so that letting a stuck leader's lease run out costs nothing
+// else.
+func (e *Elector) liveSession(ctx context.Context) (*coord.Session, error) {
+	e.mu.Lock()
+	s := e.session
+	e.mu.Unlock()
+	if s != nil && s.Err() == nil {
+		return s, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.TTL, 5*time.Second))
+	defer cancel()
+	s, err := coord.OpenSession(ctx, e.client, coord.SessionConfig{Root: e.cfg.Root, Identity: e.cfg.Identity, TTL: e.cfg.TTL, Logger: e.log})
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.session = s
+	e.mu.Unlock()
+	return s, nil
+}
+
+// dropLost closes a session that is over, so that the next campaign opens another.
+func (e *Elector) dropLost(ctx context.Context) {
+	e.mu.Lock()
+	s := e.session
+	e.mu.Unlock()
+	if s != nil && s.Err() != nil {
+		e.closeSession(ctx)
+	}
+}
+
+func (e *Elector) closeSession(ctx context.Context) {
+	e.mu.Lock()
+	s := e.session
+	e.session = nil
+	e.mu.Unlock()
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.TTL, 5*time.Second))
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		e.log.Info("close session", zap.Error(err))
+	}
+}
+
+func (e *Elector) setTerm(t *Term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.term = t
+}
+
+// Term returns the current term, or nil while this elector does not lead.
+func (e *Elector) Term() *Term {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.term
+}
+
+// Resign ends the current term: fn's context ends with cause [ErrResigned], and
+// once fn has returned, the first in line leads. It blocks until the claim was
+// given up or ctx ends. [ErrNotLeader] when there is no term.
+func (e *Elector) Resign(ctx context.Context) error { return e.resign(ctx, "") }
+
+// Transfer is Resign in favour of the candidate with that session: once fn has
+// returned, one Txn makes it leader, so that there is no moment without one.
+// [ErrNotLeader]; [coord.ErrRefused] when the session is no candidate: then the term
+// has ended all the same, and the first in line leads.
+func (e *Elector) Transfer(ctx context.Context, session string) error { return e.resign(ctx, session) }
+
+func (e *Elector) resign(ctx context.Context, to string) error {
+	t := e.Term()
+	if t == nil {
+		return fmt.Errorf("election %s: %w", e.cfg.Name, ErrNotLeader)
+	}
+	t.successor(to)
+	t.end(ErrResigned)
+	select {
+	case <-t.over:
+		return t.handedOver()
+	case <-ctx.Done():
+		return fmt.Errorf("election %s: %w", e.cfg.Name, context.Cause(ctx))
+	}
+}
+
+// Verify proves with one linearizable read that this elector leads in this moment.
+// [ErrNotLeader], [coord.ErrFenced], or another error when etcd could not tell.
+func (e *Elector) Verify(ctx context.Context) error {
+	t := e.Term()
+	if t == nil {
+		return fmt.Errorf("election %s: %w", e.cfg.Name, ErrNotLeader)
+	}
+	return t.hold.Verify(ctx)
+}
+
+// Candidates lists the sessions that wait, first in line first.
+func (e *Elector) Candidates(ctx context.Context) ([]string, error) {
+	st, err := e.store.LeadershipState(ctx, e.cfg.Name)
+	if err != nil {
+		return nil, err
+	}
+	return st.Waiters, nil
+}
+
+// Healthz fails while this elector's session is over and no other was opened in
+// its place: it can neither lead nor stand. It never fails for merely not leading.
+// Its shape is that of the health checks of controller managers.
+func (e *Elector) Healthz(*http.Request) error {
+	e.mu.Lock()
+	s := e.session
+	e.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("election %s: %w", e.cfg.Name, err)
+	}
+	return nil
+}
+
+// Runnable binds Run to a function, in the shape that controller managers take.
+type Runnable struct {
+	e  *Elector
+	fn func(context.Context, *Term) error
+}
+
+// Runnable returns e.Run(ctx, fn) as something to start.
+func (e *Elector) Runnable(fn func(ctx context.Context, t *Term) error) *Runnable {
+	return &Runnable{e: e, fn: fn}
+}
+
+// Start blocks until ctx ends or fn returns by itself: see [Elector.Run].
+func (r *Runnable) Start(ctx context.Context) error { return r.e.Run(ctx, r.fn) }
+
+// NeedLeaderElection is false: the election is ours.
+func (r *Runnable) NeedLeaderElection() bool { return false }
+
+// pause waits a little longer with each try.
+func pause(ctx context.Context, try int) {
+	t := time.NewTimer(min(50*time.Millisecond<<min(try, 5), time.Second))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
