@@ -56,9 +56,8 @@ type watcher struct{ tell func(change) }
 // entry is one live job.
 type entry struct {
 	located
-	rank  rank
-	value []byte
-	hash  uint64
+	rank rank
+	hash uint64
 
 	state      entryState
 	readySince time.Time

@@ -189,13 +189,6 @@ func (x *index) ownedBy(sid string) []located {
 	return owned
 }
 
-// ownerLives tells whether the index knows the owner as live.
-func (x *index) ownerLives(sid string, rev int64) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.lives(sid, rev)
-}
-
 // emptied returns a channel that is closed while no live job is known.
 func (x *index) emptied() <-chan struct{} {
 	x.mu.Lock()
