@@ -1,0 +1,548 @@
+package workqueue
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/integration/etcdtest"
+)
+
+// races are what the compares of the transitions are for: each is the world in
+// which everything else is as the Txn wants it, and only that compare is not.
+// A compare that is not here fails the test: write down its race.
+var races = map[string]string{
+	"job mod =":       "somebody wrote the job meanwhile, with a head that is the same by chance",
+	"job value >":     "history went back, and another record with a smaller nonce has the same revision",
+	"job value <":     "history went back, and another record with a larger nonce has the same revision",
+	"done mod =":      "a job of that id was done meanwhile, or its remains changed",
+	"done value >":    "history went back, and other remains with a smaller nonce have the same revision",
+	"done value <":    "history went back, and other remains with a larger nonce have the same revision",
+	"dead mod =":      "a job of that id died meanwhile, or its remains changed",
+	"dead value >":    "history went back, and other remains with a smaller nonce have the same revision",
+	"dead value <":    "history went back, and other remains with a larger nonce have the same revision",
+	"job create =":    "somebody enqueued a job of that id meanwhile",
+	"me create =":     "the session of whoever writes has ended on the server",
+	"owner create !=": "the owner lives: its session only looked gone",
+	"config mod =":    "somebody paused the queue, or changed its config otherwise, meanwhile",
+	"progress mod =":  "a report of the owner arrived meanwhile",
+	"next create =":   "somebody enqueued the next job meanwhile",
+	"next done mod =": "the next job was enqueued and done meanwhile",
+	"next dead mod =": "the next job was enqueued and died meanwhile",
+}
+
+// world is one queue under a root of its own, made as a Txn wants to find it.
+type world struct {
+	t      *testing.T
+	client *clientv3.Client
+	txns
+	me, owner session
+	lease     clientv3.LeaseID
+	names     map[string]string // key -> its name in races
+}
+
+const middleNonce = "8888888888888888"
+
+func newWorld(t *testing.T, client *clientv3.Client) *world {
+	w := &world{t: t, client: client, txns: testTxns(t, etcdtest.Root(t))}
+	w.me, w.owner = session{id: "me.0000000000000001"}, session{id: "owner.0000000000000002"}
+	for _, s := range []*session{&w.me, &w.owner} {
+		s.rev = w.put(w.space.Session(s.id), `{"w":"`+middleNonce+`"}`)
+	}
+	granted, err := client.Grant(t.Context(), 60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.lease = granted.ID
+	w.names = map[string]string{
+		w.key(inJobs, "x"): "job", w.key(inDone, "x"): "done", w.key(inDead, "x"): "dead", w.keys.Progress("x"): "progress",
+		w.space.Session(w.me.id): "me", w.space.Session(w.owner.id): "owner", w.keys.Config(): "config",
+		w.key(inJobs, "next"): "next", w.key(inDone, "next"): "next done", w.key(inDead, "next"): "next dead",
+	}
+	return w
+}
+
+func (w *world) put(key, value string, opts ...clientv3.OpOption) int64 {
+	w.t.Helper()
+	resp, err := w.client.Put(w.t.Context(), key, value, opts...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+func (w *world) delete(key string) {
+	w.t.Helper()
+	if _, err := w.client.Delete(w.t.Context(), key); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get(key string) (value string, rev int64) {
+	w.t.Helper()
+	resp, err := w.client.Get(w.t.Context(), key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(resp.Kvs) == 0 {
+		return "", 0
+	}
+	return string(resp.Kvs[0].Value), resp.Kvs[0].ModRevision
+}
+
+// job writes the record of job x, in a state of jobIn, with a payload and a
+// checkpoint beside it.
+func (w *world) job(state string, change ...func(*record)) located {
+	w.t.Helper()
+	r, where := jobIn(state)
+	r.Nonce, r.Beside = middleNonce, 3
+	if r.claimed() {
+		r.Owner, r.OwnerRev = w.owner.id, w.owner.rev
+	}
+	for _, f := range change {
+		f(r)
+	}
+	value, err := r.encode()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if where != inDone {
+		w.put(w.keys.Payload("x"), "pay")
+		w.put(w.keys.Progress("x"), `{"w":"`+middleNonce+`","checkpoint":1}`)
+	}
+	return located{record: r, where: where, rev: w.put(w.key(where, "x"), string(value)), noted: true}
+}
+
+func (w *world) progressRev() int64 {
+	_, rev := w.get(w.keys.Progress("x"))
+	return rev
+}
+
+func (w *world) fence(l located) coord.Fence {
+	return coord.Fence{Key: w.key(inJobs, "x"), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
+}
+
+// step makes the next record.
+func (w *world) step(l located, v verb, change ...func(*event)) next {
+	w.t.Helper()
+	e := testEvent(v)
+	e.nonce, e.owner, e.ownerRev = coord.NewNonce(), w.me.id, w.me.rev
+	for _, f := range change {
+		f(&e)
+	}
+	n, err := transition(l.record, l.where, e)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+// txnCase builds one transition's Txn in a world. ownerLives is the one world
+// that cannot be made afterwards: a key never gets an older create revision.
+type txnCase struct {
+	name string
+	// builders are the methods of txns that the case covers.
+	builders string
+	build    func(w *world) (coord.Txn, error)
+	// left is what is there under the queue when the Txn was applied.
+	left []string
+	// closes are the races that it must close, one per compare, in their order.
+	closes []string
+}
+
+// guarding lists what guards a record in one directory, and what follows.
+func guarding(dir string, more ...string) []string {
+	return append([]string{dir + " mod =", dir + " value >", dir + " value <"}, more...)
+}
+
+var (
+	creating   = []string{"job create =", "done mod =", "dead mod ="}
+	claiming   = guarding("job", "me create =", "config mod =")
+	reclaiming = append(slices.Clone(claiming), "owner create !=", "progress mod =")
+)
+
+const livingOwner = "owner create !="
+
+// ownerGone ends the owner's session, unless the race is that it did not end.
+func ownerGone(w *world) { w.delete(w.space.Session(w.owner.id)) }
+
+var txnCases = []txnCase{
+	{"enqueue a fresh job", "enqueue", func(w *world) (coord.Txn, error) {
+		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{})
+	}, []string{"jobs/x"}, creating},
+	{"enqueue a fresh job with its payload beside", "enqueue", func(w *world) (coord.Txn, error) {
+		p := make([]byte, inlineLimit+1)
+		return w.enqueue(newRecord(Params{ID: "x", Payload: p}, 1, testNow), p, enqueueSeen{})
+	}, []string{"jobs/x", "payloads/x"}, creating},
+	{"enqueue over a done job", "enqueue", func(w *world) (coord.Txn, error) {
+		l := w.job("done")
+		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{done: l.rev})
+	}, []string{"jobs/x"}, creating},
+	{"enqueue over a dead job", "enqueue", func(w *world) (coord.Txn, error) {
+		l := w.job("dead")
+		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{dead: l.rev})
+	}, []string{"jobs/x"}, creating},
+	{"claim", "claim", func(w *world) (coord.Txn, error) {
+		l := w.job("open, due")
+		return w.claim(l, w.step(l, verbClaim), w.me, 0)
+	}, []string{"jobs/x", "payloads/x", "progress/x"}, claiming},
+	{"claim from a queue with a config", "claim", func(w *world) (coord.Txn, error) {
+		rev := w.put(w.keys.Config(), `{"w":"`+middleNonce+`"}`)
+		l := w.job("open, due")
+		return w.claim(l, w.step(l, verbClaim), w.me, rev)
+	}, []string{"config", "jobs/x", "payloads/x", "progress/x"}, claiming},
+	{"reclaim: claimed by another", "reclaim", reclaimAfter(0), []string{"jobs/x", "payloads/x", "progress/x"}, reclaiming},
+	{"reclaim: put back", "reclaim", reclaimAfter(1), []string{"jobs/x", "payloads/x", "progress/x"}, reclaiming},
+	{"reclaim: buried", "reclaim", reclaimAfter(2), []string{"dead/x", "payloads/x", "progress/x"}, reclaiming},
+	{"complete", "close", closedBy(verbComplete, nil), []string{"done/x"}, guarding("job")},
+	{"fail", "close", closedBy(verbFail, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"fail for good", "close", closedBy(verbFail, func(e *event) { e.permanent = true }), []string{"dead/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"snooze", "close", closedBy(verbSnooze, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"release", "close", closedBy(verbRelease, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"cancel by the handler", "close", closedBy(verbCancel, nil), []string{"done/x"}, guarding("job")},
+	{"complete together with the next job", "close", func(w *world) (coord.Txn, error) {
+		l := w.job("claimed")
+		txn, err := w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
+		if err != nil {
+			return txn, err
+		}
+		q := &Queue{name: "q", cfg: Config{}.withDefaults(), keys: w.keys, txns: w.txns}
+		_, _, ops, err := q.EnqueueOps(Params{ID: "next"})
+		if err != nil {
+			return txn, err
+		}
+		cmps, err := joinable(w.space, ops)
+		txn.If, txn.Then = append(txn.If, cmps...), append(txn.Then, ops...)
+		return txn, err
+	}, []string{"done/x", "jobs/next"}, guarding("job", "next create =", "next done mod =", "next dead mod =")},
+	{"report progress for the first time", "progress", func(w *world) (coord.Txn, error) {
+		l := w.job("claimed")
+		w.delete(w.keys.Progress("x"))
+		return w.progress(w.fence(l), "x", `{"w":"`+coord.NewNonce()+`"}`, 0), nil
+	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
+	{"checkpoint again", "progress", func(w *world) (coord.Txn, error) {
+		l := w.job("claimed")
+		return w.progress(w.fence(l), "x", `{"w":"`+coord.NewNonce()+`"}`, w.progressRev()), nil
+	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
+	{"cancel an open job", "intervene", intervening("open, later", verbCancel), []string{"done/x"}, guarding("job")},
+	{"cancel a claimed job", "intervene", intervening("claimed", verbCancel), []string{"done/x"}, guarding("job")},
+	{"break a claim", "intervene", intervening("claimed", verbBreak), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"requeue a dead job", "intervene", intervening("dead", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("dead", "job create =")},
+	{"requeue a done job", "intervene", intervening("done", verbRequeue), []string{"jobs/x"}, guarding("done", "job create =")},
+	{"configure for the first time", "configure", func(w *world) (coord.Txn, error) {
+		return w.configure(config{Paused: true}, 0)
+	}, []string{"config"}, []string{"config mod ="}},
+	{"configure again", "configure", func(w *world) (coord.Txn, error) {
+		return w.configure(config{Paused: true}, w.put(w.keys.Config(), `{}`))
+	}, []string{"config"}, []string{"config mod ="}},
+	{"keep the evidence of a refusal", "refused", func(w *world) (coord.Txn, error) {
+		return w.refused("x", "{}", w.lease), nil
+	}, []string{"refused/x"}, nil},
+}
+
+func reclaimAfter(losses int) func(w *world) (coord.Txn, error) {
+	return func(w *world) (coord.Txn, error) {
+		l := w.job("claimed", func(r *record) { r.Losses, r.MaxLosses = losses, 3 })
+		n := w.step(l, verbReclaim, func(e *event) { e.counted = true })
+		return w.reclaim(l, n, w.me, 0, w.progressRev())
+	}
+}
+
+func closedBy(v verb, change func(*event)) func(w *world) (coord.Txn, error) {
+	return func(w *world) (coord.Txn, error) {
+		l := w.job("claimed")
+		n := w.step(l, v, func(e *event) {
+			if change != nil {
+				change(e)
+			}
+		})
+		return w.close(w.fence(l), l, n, w.lease)
+	}
+}
+
+func intervening(state string, v verb) func(w *world) (coord.Txn, error) {
+	return func(w *world) (coord.Txn, error) {
+		l := w.job(state)
+		return w.intervene(l, w.step(l, v), w.lease)
+	}
+}
+
+// describe names a compare as races does.
+func (w *world) describe(c clientv3.Cmp) string {
+	w.t.Helper()
+	name, ok := w.names[string(c.KeyBytes())]
+	if !ok {
+		w.t.Fatalf("no name for the compared key %s", c.KeyBytes())
+	}
+	target := map[pb.Compare_CompareTarget]string{pb.Compare_MOD: "mod", pb.Compare_CREATE: "create", pb.Compare_VALUE: "value"}[c.GetCompare().Target]
+	result := map[pb.Compare_CompareResult]string{pb.Compare_EQUAL: "=", pb.Compare_NOT_EQUAL: "!=", pb.Compare_GREATER: ">", pb.Compare_LESS: "<"}[c.GetCompare().Result]
+	return name + " " + target + " " + result
+}
+
+// spoil makes the world in which only compare i of the Txn does not hold. For a
+// head compare it returns the Txn with the revision that its guard would have, had
+// history gone back to it.
+func (w *world) spoil(txn coord.Txn, i int) coord.Txn {
+	w.t.Helper()
+	key := string(txn.If[i].KeyBytes())
+	value, rev := w.get(key)
+	switch txn.If[i].GetCompare().Target {
+	case pb.Compare_MOD:
+		w.put(key, cmp.Or(value, "{}"))
+	case pb.Compare_CREATE:
+		switch {
+		case rev == 0:
+			w.put(key, "{}")
+		case txn.If[i].GetCompare().Result == pb.Compare_EQUAL:
+			w.delete(key)
+		}
+	case pb.Compare_VALUE:
+		nonce := "0000000000000001"
+		if txn.If[i].GetCompare().Result == pb.Compare_LESS {
+			nonce = "fffffffffffffff0"
+		}
+		again := w.put(key, strings.Replace(value, middleNonce, nonce, 1))
+		txn.If = slices.Clone(txn.If)
+		for k, c := range txn.If {
+			if string(c.KeyBytes()) == key && c.GetCompare().Target == pb.Compare_MOD {
+				txn.If[k] = clientv3.Compare(clientv3.ModRevision(key), "=", again)
+			}
+		}
+	}
+	return txn
+}
+
+func (w *world) apply(txn coord.Txn) *clientv3.TxnResponse {
+	w.t.Helper()
+	resp, err := w.client.Txn(w.t.Context()).If(txn.If...).Then(txn.Then...).Else(txn.Else...).Commit()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return resp
+}
+
+// holding tells which compares hold.
+func (w *world) holding(txn coord.Txn) []bool {
+	w.t.Helper()
+	var held []bool
+	for _, c := range txn.If {
+		held = append(held, w.apply(coord.Txn{If: []clientv3.Cmp{c}, Then: []clientv3.Op{clientv3.OpGet("x")}, Else: []clientv3.Op{clientv3.OpGet("x")}}).Succeeded)
+	}
+	return held
+}
+
+// contents lists the queue's keys, without the shards of jobs/.
+func (w *world) contents() []string {
+	w.t.Helper()
+	resp, err := w.client.Get(w.t.Context(), w.keys.Prefix(), clientv3.WithPrefix())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var found []string
+	for _, kv := range resp.Kvs {
+		p, _ := w.space.Parse(string(kv.Key))
+		found = append(found, strings.TrimSuffix(string(p.Kind)+"/"+p.ID, "/"))
+		if r, err := w.decode(map[coord.KeyKind]place{"jobs": inJobs, "done": inDone, "dead": inDead}[p.Kind], kv); err == nil {
+			// Only what is in done/ hangs on a lease; a job never does.
+			if onLease := clientv3.LeaseID(kv.Lease) == w.lease; onLease != (p.Kind == "done") {
+				w.t.Errorf("%s of job %s has lease %x", p.Kind, r.ID, kv.Lease)
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Each compare of each Txn closes a race: in its world, with all others as they
+// should be, the whole Txn is refused; without it, it is applied.
+func TestEveryCompareOfEveryTxnClosesARace(t *testing.T) {
+	client := etcdtest.Shared(t).Client(t)
+	for _, tc := range txnCases {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, client)
+			txn := mustBuild(w, tc, "")
+			if held := w.holding(txn); slices.Contains(held, false) {
+				t.Fatalf("not every compare holds to begin with: %v", held)
+			}
+			if !w.apply(txn).Succeeded {
+				t.Fatal("refused in its own world")
+			}
+			if got := w.contents(); !slices.Equal(got, tc.left) {
+				t.Errorf("leaves %q, want %q", got, tc.left)
+			}
+			if again := w.apply(txn); again.Succeeded && len(txn.If) > 0 {
+				t.Error("applied a second time: a repeat would be no repeat")
+			}
+			var closed []string
+			for i := range txn.If {
+				closed = append(closed, w.describe(txn.If[i]))
+			}
+			if !slices.Equal(closed, tc.closes) {
+				t.Errorf("closes %q, must close %q", closed, tc.closes)
+			}
+			for i, race := range closed {
+				t.Run(race, func(t *testing.T) { checkRace(newWorld(t, client), tc, i, race) })
+			}
+		})
+	}
+}
+
+func mustBuild(w *world, tc txnCase, race string) coord.Txn {
+	w.t.Helper()
+	txn, err := tc.build(w)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if tc.builders == "reclaim" && race != livingOwner {
+		ownerGone(w)
+	}
+	return txn
+}
+
+// checkRace plays the race that compare i of the case closes.
+func checkRace(w *world, tc txnCase, i int, race string) {
+	t := w.t
+	if races[race] == "" {
+		t.Fatalf("nobody wrote down which race the compare %q closes", race)
+	}
+	txn := w.spoil(mustBuild(w, tc, race), i)
+	for k, held := range w.holding(txn) {
+		if held != (k != i) {
+			t.Fatalf("%s: compare %d (%s) holds: %v", races[race], k, w.describe(txn.If[k]), held)
+		}
+	}
+	before, err := w.client.Get(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp := w.apply(txn)
+	if resp.Succeeded || resp.Header.Revision != before.Header.Revision {
+		t.Errorf("applied although %s", races[race])
+	}
+	if len(resp.Responses) == 0 {
+		t.Error("nobody is told what was there instead")
+	}
+	txn.If = slices.Delete(slices.Clone(txn.If), i, i+1)
+	if !w.apply(txn).Succeeded {
+		t.Error("refused without the compare too: something else closes the race already")
+	}
+}
+
+// Every Txn is built by a method of txns that the table covers, except those of
+// a worker's registration, which have a test of their own.
+func TestEveryTxnIsInTheTable(t *testing.T) {
+	covered := map[string]bool{
+		"move":     true, // by close, reclaim and intervene
+		"Worker":   true, // TestALostSessionDoesNotRegister
+		"closeTxn": true, // only joins what close and joinable made
+	}
+	for _, tc := range txnCases {
+		covered[tc.builders] = true
+	}
+	files, err := parser.ParseDir(token.NewFileSet(), ".", nil, 0) //nolint:staticcheck // no types are needed
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range files["workqueue"].Files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || !buildsTxn(f) {
+				continue
+			}
+			if by := f.Name.Name; !covered[by] && !covered[receiverOf(f)] {
+				t.Errorf("%s: the compares of %s have no test", name, by)
+			}
+		}
+	}
+}
+
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	return strings.TrimPrefix(fmt.Sprint(exprString(f.Recv.List[0].Type)), "*")
+}
+
+func exprString(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.StarExpr:
+		return "*" + exprString(e.X)
+	case *ast.SelectorExpr:
+		return exprString(e.X) + "." + e.Sel.Name
+	}
+	return ""
+}
+
+// buildsTxn tells whether a function has a literal of a Txn in it.
+func buildsTxn(f *ast.FuncDecl) bool {
+	found := false
+	ast.Inspect(f, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.CompositeLit); ok && exprString(lit.Type) == "coord.Txn" && len(lit.Elts) > 0 {
+			found = true
+		}
+		return true
+	})
+	return found
+}
+
+// Two finished jobs without a retention lease would never go away.
+func TestADoneJobNeedsALease(t *testing.T) {
+	r, _ := jobIn("claimed")
+	n, err := transition(r, inJobs, testEvent(verbComplete))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := testTxns(t, "/t/").close(coord.Fence{}, located{record: r}, n, 0); err == nil {
+		t.Error("a done job was kept for ever")
+	}
+}
+
+// The registration of a session that the server has given up would linger for as
+// long as its lease, and draw jobs to nobody.
+func TestALostSessionDoesNotRegister(t *testing.T) {
+	client := etcdtest.Shared(t).Client(t)
+	root := etcdtest.Root(t)
+	q, err := Open(t.Context(), client, Config{Queue: "q", Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	s, err := coord.OpenSession(t.Context(), client, coord.SessionConfig{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	w := &Worker{q: q}
+	registered := func() bool {
+		resp, err := client.Get(t.Context(), q.keys.Worker(s.ID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(resp.Kvs) == 1
+	}
+	if err := w.register(t.Context(), s); err != nil || !registered() {
+		t.Errorf("registered: %v, %v", registered(), err)
+	}
+	for _, key := range []string{q.keys.Worker(s.ID()), q.store.Keys().Session(s.ID())} {
+		if _, err := client.Delete(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.register(t.Context(), s); err != nil || registered() {
+		t.Errorf("registered without a session: %v, %v", registered(), err)
+	}
+}
