@@ -29,6 +29,9 @@ type bulk struct {
 
 // enqueueLines makes a job of each line of stdin. Each succeeds or fails alone.
 func (a *app) enqueueLines(ctx context.Context, q *workqueue.Queue, common workqueue.Params, format string, dryRun bool) error {
+	if _, _, _, err := q.EnqueueOps(common); err != nil {
+		return err // once, instead of once per line
+	}
 	b := &bulk{a: a, q: q, common: common, dryRun: dryRun, print: &jobStream{w: a.out, json: format == formatJSON}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // lets the reader go when we stop early

@@ -273,11 +273,11 @@ func (s *shift) watchSignals(ctx, end context.Context) {
 		return
 	}
 	if sig := interrupted(ctx); sig != nil {
-		s.log.line("%v: %d jobs are finished first; once more aborts them", sig, s.running())
+		s.log.line("%v: finishing %s; once more aborts", sig, count(s.running(), "job"))
 	}
 	select {
 	case <-s.a.aborted:
-		s.log.line("aborted: %d jobs are killed and given back", s.running())
+		s.log.line("aborted: killing and giving back %s", count(s.running(), "job"))
 	case <-end.Done():
 	}
 }

@@ -63,11 +63,12 @@ func (l *workLog) session(s *coord.Session, queue string, o workOptions) {
 	if o.reason != "" {
 		reason = ", reason: " + o.reason
 	}
-	l.line("session %x ttl %v, worker %s, queue %s, %s%s%s", int64(s.Lease()), s.TTL(), s.ID(), queue, count(o.concurrency, "slot"), reason, hint)
+	l.line("session %016x ttl %v, worker %s, queue %s, %s%s%s", int64(s.Lease()), s.TTL(), s.ID(), queue, count(o.concurrency, "slot"), reason, hint)
 }
 
 func (l *workLog) lost(cause error, jobs int) {
-	l.line("session LOST (%v): terminating %s; their results will be refused once others have them", cause, count(jobs, "job"))
+	why := strings.TrimPrefix(errorText(cause), coord.ErrSessionLost.Error()+": ")
+	l.line("session LOST (%s): terminating %s; late results will be refused", why, count(jobs, "job"))
 }
 
 func (l *workLog) abandoned(j *workqueue.Job, cause error) {
@@ -146,11 +147,16 @@ func (l *workLog) zap() *zap.Logger {
 	return zap.New(zapcore.NewSamplerWithOptions(core, 10*time.Second, 1, 0))
 }
 
+// toldAnyway are the warnings that work puts in words of its own.
+var toldAnyway = []string{"session over", "handler ignores the end of its context"}
+
 type lineWriter struct{ l *workLog }
 
 func (w lineWriter) Write(p []byte) (int, error) {
-	if bytes.HasPrefix(p, []byte("handler ignores the end of its context")) {
-		return len(p), nil // a command has its grace; when that is over, abandoned tells it
+	for _, told := range toldAnyway {
+		if bytes.HasPrefix(p, []byte(told)) {
+			return len(p), nil
+		}
 	}
 	w.l.line("warning: %s", p)
 	return len(p), nil

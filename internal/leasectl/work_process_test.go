@@ -1,0 +1,438 @@
+//go:build unix
+
+package leasectl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/workqueue"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// TestWork runs real leasectl processes against one etcd, each test under a root of its own.
+func TestWork(t *testing.T) {
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	for name, test := range map[string]func(*testing.T, *station){
+		"twenty processes share jobs exactly once": testTwentyProcesses,
+		"killed worker takes its command along":    testKilledWorker,
+		"frozen worker is refused":                 testFrozenWorker,
+		"first SIGTERM drains":                     func(t *testing.T, s *station) { testFirstSignal(t, s, syscall.SIGTERM) },
+		"first SIGINT drains":                      func(t *testing.T, s *station) { testFirstSignal(t, s, syscall.SIGINT) },
+		"second signal aborts":                     testSecondSignal,
+		"signal ends idle worker":                  testIdleWorker,
+		"cancel stops the command":                 testCancel,
+		"drain waits for others":                   testDrainWaits,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newStation(t, etcd))
+		})
+	}
+}
+
+// station is one queue, and real leasectl processes on it.
+type station struct {
+	t     *testing.T
+	etcd  *embedetcd.Cluster
+	root  string
+	queue *workqueue.Queue
+	dir   string
+}
+
+const testQueue = "q"
+
+func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
+	t.Helper()
+	s := &station{t: t, etcd: etcd, root: "/" + filepath.Base(t.Name()) + "/", dir: t.TempDir()}
+	client, err := clientv3.New(clientv3.Config{Endpoints: s.etcd.Endpoints(), Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	s.queue, err = workqueue.Open(s.within(time.Minute), client, workqueue.Config{Queue: testQueue, Root: s.root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.queue.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *station) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(s.t.Context(), d)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
+func (s *station) enqueue(ids ...string) {
+	s.t.Helper()
+	items := make([]workqueue.Params, len(ids))
+	for i, id := range ids {
+		items[i] = workqueue.Params{ID: id}
+	}
+	results, err := s.queue.EnqueueBatch(s.within(time.Minute), items)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			s.t.Fatal(r.Err)
+		}
+	}
+}
+
+func (s *station) wait(id string) *workqueue.Job {
+	s.t.Helper()
+	j, err := s.queue.Wait(s.within(30*time.Second), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return j
+}
+
+// refusal waits for the evidence of a refused result, which is written behind.
+func (s *station) refusal(id string) workqueue.Refusal {
+	s.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for ctx := s.within(30 * time.Second); ; {
+		found, err := s.queue.Refusals(ctx)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if r, ok := found[id]; ok {
+			return r
+		}
+		<-again.C
+	}
+}
+
+// worker is one leasectl process.
+type worker struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stderr *lineLog
+	done   chan struct{}
+}
+
+// work starts leasectl work with flags and a shell script as its command, in the station's directory.
+func (s *station) work(script string, flags ...string) *worker {
+	s.t.Helper()
+	args := append([]string{"work", testQueue, "--ttl", "2s"}, flags...)
+	cmd := exec.Command("leasectl", append(args, "--", "/bin/sh", "-c", script)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+strings.Join(s.etcd.Endpoints(), ","), "LEASECTL_ROOT="+s.root)
+	w := &worker{t: s.t, cmd: cmd, stderr: newLineLog(), done: make(chan struct{})}
+	cmd.Stderr = w.stderr
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		defer close(w.done)
+		_ = cmd.Wait() // its code is looked at by exit
+	}()
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-w.done
+		if s.t.Failed() {
+			s.t.Logf("stderr of %v:\n%s", flags, w.stderr)
+		}
+	})
+	return w
+}
+
+func (w *worker) signal(sig syscall.Signal) {
+	w.t.Helper()
+	if err := w.cmd.Process.Signal(sig); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// says waits for a line on stderr that contains text.
+func (w *worker) says(text string) {
+	w.t.Helper()
+	select {
+	case <-w.stderr.when(text):
+	case <-time.After(30 * time.Second):
+		w.t.Fatalf("%q was not said", text)
+	}
+}
+
+// exit waits for the end and returns the exit code.
+func (w *worker) exit() int {
+	w.t.Helper()
+	select {
+	case <-w.done:
+		return w.cmd.ProcessState.ExitCode()
+	case <-time.After(30 * time.Second):
+		w.t.Fatal("the process does not end")
+		return -1
+	}
+}
+
+// lineLog keeps what a process writes and tells when a text has appeared.
+type lineLog struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	waits map[string]chan struct{}
+}
+
+func newLineLog() *lineLog { return &lineLog{waits: map[string]chan struct{}{}} }
+
+func (l *lineLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	for text, seen := range l.waits {
+		if strings.Contains(l.text.String(), text) {
+			close(seen)
+			delete(l.waits, text)
+		}
+	}
+	return len(p), nil
+}
+
+func (l *lineLog) when(text string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := make(chan struct{})
+	if strings.Contains(l.text.String(), text) {
+		close(seen)
+	} else {
+		l.waits[text] = seen
+	}
+	return seen
+}
+
+func (l *lineLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// heldFIFO returns the name of a pipe, and a channel that is closed when everybody who opened it for writing is gone.
+func (s *station) heldFIFO(name string) <-chan struct{} {
+	s.t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		f, err := os.Open(path) // returns when the first writer is there
+		if err == nil {
+			_, _ = io.Copy(io.Discard, f)
+			f.Close()
+		}
+	}()
+	return gone
+}
+
+func wantClosed(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(30 * time.Second):
+		t.Fatal(what)
+	}
+}
+
+func testTwentyProcesses(t *testing.T, s *station) {
+	var ids []string
+	for i := range 200 {
+		ids = append(ids, fmt.Sprintf("job-%d", i))
+	}
+	s.enqueue(ids...)
+	// A line this short is appended in one write, so lines of several processes do not mix.
+	script := `echo "$LEASECTL_JOB_ID" >>ran`
+	var workers []*worker
+	for range 20 {
+		workers = append(workers, s.work(script, "--drain", "--ttl", "10s"))
+	}
+	for i, w := range workers {
+		if code := w.exit(); code != 0 {
+			t.Errorf("process %d: exit code %d, want 0", i, code)
+		}
+	}
+	runs := map[string]int{}
+	f, err := os.Open(filepath.Join(s.dir, "ran"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		runs[lines.Text()]++
+	}
+	for _, id := range ids {
+		if runs[id] != 1 {
+			t.Errorf("job %s ran %d times", id, runs[id])
+		}
+	}
+	done := 0
+	for j, err := range s.queue.List(s.within(time.Minute), workqueue.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.State == workqueue.StateDone && j.Attempt == 1 {
+			done++
+		}
+	}
+	if done != len(ids) {
+		t.Errorf("%d jobs are done in one attempt, want %d", done, len(ids))
+	}
+}
+
+// What a killed worker ran dies with it, and another worker takes the job over.
+func testKilledWorker(t *testing.T, s *station) {
+	gone := s.heldFIFO("alive")
+	s.enqueue("j")
+	victim := s.work(`exec 3>alive; echo started >&2; exec sleep 1000`)
+	victim.says("started")
+	heir := s.work(`echo "taken over as attempt $LEASECTL_ATTEMPT"`, "--drain")
+	heir.says("session ")
+	victim.signal(syscall.SIGKILL)
+	wantClosed(t, "the command of the killed worker lives on", gone)
+	if code := heir.exit(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	j := s.wait("j")
+	if got, want := string(j.Result), "taken over as attempt 2\n"; got != want || j.Losses != 1 {
+		t.Errorf("result %q after %d losses, want %q after 1", got, j.Losses, want)
+	}
+}
+
+// A worker that was frozen past its lease stops its command when it wakes, and what the command still hands in is
+// refused: somebody else has done the job by then.
+func testFrozenWorker(t *testing.T, s *station) {
+	s.enqueue("j")
+	frozen := s.work(`[ "$LEASECTL_JOB_ID" = j ] || exit 0
+		trap 'echo stopping >&2; echo late; exit 0' TERM; echo started >&2; while :; do sleep 0.05; done`)
+	frozen.says("started")
+	frozen.signal(syscall.SIGSTOP)
+	heir := s.work(`echo in time`, "--drain")
+	if code := heir.exit(); code != 0 {
+		t.Errorf("exit code of the heir %d, want 0", code)
+	}
+	frozen.signal(syscall.SIGCONT)
+	frozen.says("session LOST")
+	frozen.says("stopping")
+	frozen.says("late result REFUSED")
+	if got, want := string(s.wait("j").Result), "in time\n"; got != want {
+		t.Errorf("result %q, want %q", got, want)
+	}
+	if got, want := s.refusal("j").Size, len("late\n"); got != want {
+		t.Errorf("evidence of a refused result of %d bytes, want %d", got, want)
+	}
+	// It goes on under a new session.
+	s.enqueue("next")
+	frozen.says("q/next attempt 1")
+	frozen.signal(syscall.SIGTERM)
+	if code := frozen.exit(); code != 0 {
+		t.Errorf("exit code of the woken worker %d, want 0", code)
+	}
+}
+
+func testFirstSignal(t *testing.T, s *station, sig syscall.Signal) {
+	if err := syscall.Mkfifo(filepath.Join(s.dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.enqueue("running", "waiting")
+	w := s.work(`trap '' INT TERM; echo started >&2; read answer <go; echo "$answer"`)
+	w.says("started")
+	w.signal(sig)
+	w.says("finishing 1 job; once more aborts")
+	if err := os.WriteFile(filepath.Join(s.dir, "go"), []byte("drained\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.exit(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if got, want := string(s.wait("running").Result), "drained\n"; got != want {
+		t.Errorf("result %q, want %q", got, want)
+	}
+	if j, err := s.queue.Get(t.Context(), "waiting"); err != nil || j.Attempt != 0 {
+		t.Errorf("the next job was begun while draining: %+v, %v", j, err)
+	}
+}
+
+func testSecondSignal(t *testing.T, s *station) {
+	gone := s.heldFIFO("alive")
+	s.enqueue("j")
+	w := s.work(`exec 3>alive; trap '' INT TERM; echo started >&2; while :; do sleep 0.05; done`, "--grace", "1h")
+	w.says("started")
+	w.signal(syscall.SIGTERM)
+	w.says("once more aborts")
+	w.signal(syscall.SIGTERM)
+	if code := w.exit(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	wantClosed(t, "the command lives on", gone)
+	j, err := s.queue.Get(t.Context(), "j")
+	if err != nil || j.State != workqueue.StateReady || j.Failures != 0 || j.Losses != 0 {
+		t.Errorf("the job was not given back uncounted: %+v, %v", j, err)
+	}
+}
+
+// A worker that has nothing to do ends at the first signal as well.
+func testIdleWorker(t *testing.T, s *station) {
+	w := s.work("true")
+	w.says("session ")
+	w.signal(syscall.SIGTERM)
+	if code := w.exit(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// Somebody else's cancel stops the command at once.
+func testCancel(t *testing.T, s *station) {
+	gone := s.heldFIFO("alive")
+	s.enqueue("j")
+	w := s.work(`exec 3>alive; echo started >&2; exec sleep 1000`)
+	w.says("started")
+	if _, err := s.queue.Cancel(t.Context(), "j", workqueue.By{Actor: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed(t, "the command lives on", gone)
+	w.says("the job was cancelled")
+}
+
+// Drain counts what others have claimed.
+func testDrainWaits(t *testing.T, s *station) {
+	if err := syscall.Mkfifo(filepath.Join(s.dir, "go"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.enqueue("j")
+	busy := s.work(`echo started >&2; read answer <go`)
+	busy.says("started")
+	drain := s.work(`true`, "--drain")
+	drain.says("session ")
+	select {
+	case <-drain.done:
+		t.Error("drained while another works")
+	case <-time.After(300 * time.Millisecond): // no event tells that nothing happens
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "go"), []byte("done\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if code := drain.exit(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
