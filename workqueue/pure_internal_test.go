@@ -215,11 +215,10 @@ func TestPanicsBecomeErrors(t *testing.T) {
 		t.Errorf("the stack is lost: %s", short)
 	}
 	_, err = call(t.Context(), HandlerFunc(func(context.Context, *Claim) ([]byte, error) {
-		var m map[string]int
-		m["x"] = 1
-		return nil, nil
+		var c *Claim
+		return c.job.Payload, nil
 	}), nil)
-	if err == nil || !strings.Contains(err.Error(), "nil map") {
+	if err == nil || !strings.Contains(err.Error(), "nil pointer") {
 		t.Errorf("got %v", err)
 	}
 }
