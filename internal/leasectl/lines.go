@@ -43,7 +43,7 @@ func (r *lineReader) read(ctx context.Context, in *bufio.Reader, limit int) erro
 	size := 0
 	for number := 1; ; number++ {
 		line, err := readLine(in, limit)
-		if err == nil || line.size > 0 {
+		if err == nil || errors.Is(err, io.EOF) && line.size > 0 { // else it is cut off: half a payload is none
 			line.number = number
 			chunk = append(chunk, line)
 			size += len(line.text)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/workqueue"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -36,6 +37,8 @@ func TestWork(t *testing.T) {
 		"signal ends idle worker":                  testIdleWorker,
 		"cancel stops the command":                 testCancel,
 		"drain waits for others":                   testDrainWaits,
+		"lost etcd is survived":                    testLostEtcd,
+		"bulk enqueue tells where it was stopped":  testStoppedBulk,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,13 +54,15 @@ type station struct {
 	root  string
 	queue *workqueue.Queue
 	dir   string
+
+	endpoints string // what the processes are told
 }
 
 const testQueue = "q"
 
 func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
 	t.Helper()
-	s := &station{t: t, etcd: etcd, root: "/" + filepath.Base(t.Name()) + "/", dir: t.TempDir()}
+	s := &station{t: t, etcd: etcd, root: "/" + filepath.Base(t.Name()) + "/", dir: t.TempDir(), endpoints: strings.Join(etcd.Endpoints(), ",")}
 	client, err := clientv3.New(clientv3.Config{Endpoints: s.etcd.Endpoints(), Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -124,11 +129,25 @@ func (s *station) refusal(id string) workqueue.Refusal {
 	}
 }
 
+// named waits until a process has named n jobs on stdout, and returns how many it did.
+func (s *station) named(w *worker, n int) int {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for ctx := s.within(30 * time.Second); ; {
+		got := strings.Count(w.stdout.String(), "job/"+testQueue+"/")
+		if got >= n || ctx.Err() != nil {
+			return got
+		}
+		<-again.C
+	}
+}
+
 // worker is one leasectl process.
 type worker struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	stderr *lineLog
+	stdout *lineLog
 	done   chan struct{}
 }
 
@@ -136,11 +155,15 @@ type worker struct {
 func (s *station) work(script string, flags ...string) *worker {
 	s.t.Helper()
 	args := append([]string{"work", testQueue, "--ttl", "2s"}, flags...)
-	cmd := exec.Command("leasectl", append(args, "--", "/bin/sh", "-c", script)...)
+	return s.start(exec.Command("leasectl", append(args, "--", "/bin/sh", "-c", script)...))
+}
+
+func (s *station) start(cmd *exec.Cmd) *worker {
+	s.t.Helper()
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+strings.Join(s.etcd.Endpoints(), ","), "LEASECTL_ROOT="+s.root)
-	w := &worker{t: s.t, cmd: cmd, stderr: newLineLog(), done: make(chan struct{})}
-	cmd.Stderr = w.stderr
+	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+s.endpoints, "LEASECTL_ROOT="+s.root)
+	w := &worker{t: s.t, cmd: cmd, stderr: newLineLog(), stdout: newLineLog(), done: make(chan struct{})}
+	cmd.Stderr, cmd.Stdout = w.stderr, w.stdout
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -152,7 +175,7 @@ func (s *station) work(script string, flags ...string) *worker {
 		_ = cmd.Process.Kill()
 		<-w.done
 		if s.t.Failed() {
-			s.t.Logf("stderr of %v:\n%s", flags, w.stderr)
+			s.t.Logf("stderr of %v:\n%s", cmd.Args, w.stderr)
 		}
 	})
 	return w
@@ -435,4 +458,50 @@ func testDrainWaits(t *testing.T, s *station) {
 	if code := drain.exit(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
+}
+
+// An etcd that is gone for longer than the lease costs the session and stops the command; when it is back, work goes on.
+func testLostEtcd(t *testing.T, s *station) {
+	proxy, err := faultproxy.New(s.endpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proxy.Close() })
+	s.endpoints = proxy.Endpoint()
+	gone := s.heldFIFO("alive")
+	s.enqueue("j")
+	w := s.work(`[ "$LEASECTL_ATTEMPT" = 1 ] || exit 0; exec 3>alive; echo started >&2; exec sleep 1000`)
+	w.says("started")
+	proxy.Refuse()
+	w.says("session LOST")
+	wantClosed(t, "the command goes on without a session", gone)
+	proxy.Heal()
+	if j := s.wait("j"); j.State != workqueue.StateDone || j.Failures != 0 || j.Losses != 0 {
+		t.Errorf("the job is %s with %d failures and %d losses, want done, 0 and 0", j.State, j.Failures, j.Losses)
+	}
+	w.signal(syscall.SIGTERM)
+	if code := w.exit(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+func testStoppedBulk(t *testing.T, s *station) {
+	cmd := exec.Command("leasectl", "enqueue", testQueue, "-")
+	lines, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := s.start(cmd)
+	if _, err := io.WriteString(lines, "1\n2\n3\n"); err != nil {
+		t.Fatal(err)
+	}
+	// The names come as the jobs are enqueued, not at the end of stdin.
+	if got := s.named(w, 3); got != 3 {
+		t.Errorf("%d jobs named while stdin is open, want 3", got)
+	}
+	w.signal(syscall.SIGINT)
+	if code := w.exit(); code != exitInterrupted {
+		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	w.says("interrupted by SIGINT")
 }

@@ -1,0 +1,66 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestReadLines(t *testing.T) {
+	long := strings.Repeat("x", 200_000) // more than the reader's buffer
+	tests := []struct {
+		in   string
+		want []string // number:text, with the size where it differs
+	}{
+		{"", nil},
+		{"a", []string{"1:a"}},
+		{"a\n", []string{"1:a"}},
+		{"\n\r\nb\n", []string{"1:", "2:\r", "3:b"}},
+		{long + "\nb", []string{"1:" + long[:100] + " of 200000", "2:b"}},
+		{long[:100] + "\n", []string{"1:" + long[:100]}},
+		{long[:101] + "\n", []string{"1:" + long[:100] + " of 101"}},
+	}
+	for _, tt := range tests {
+		for name, in := range map[string]io.Reader{"whole": strings.NewReader(tt.in), "by byte": iotest.OneByteReader(strings.NewReader(tt.in))} {
+			r := readLines(t.Context(), in, 100)
+			var got []string
+			for chunk := range r.chunks {
+				for _, l := range chunk {
+					text := fmt.Sprintf("%d:%s", l.number, l.text)
+					if l.size != len(l.text) {
+						text += fmt.Sprintf(" of %d", l.size)
+					}
+					got = append(got, text)
+				}
+			}
+			if r.err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("%.20q %s: got %.60q, %v; want %.60q", tt.in, name, got, r.err, tt.want)
+			}
+		}
+	}
+}
+
+func TestReadLinesEnds(t *testing.T) {
+	broken := errors.New("broken")
+	r := readLines(t.Context(), io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), 100)
+	n := 0
+	for chunk := range r.chunks {
+		n += len(chunk)
+	}
+	if n != 1 || !errors.Is(r.err, broken) {
+		t.Errorf("got %d lines, %v; want 1, not the half one, and the error", n, r.err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r = readLines(ctx, strings.NewReader(strings.Repeat("a\n", 10_000)), 100)
+	for range r.chunks { // at most one chunk, then the end
+	}
+	if !errors.Is(r.err, context.Canceled) {
+		t.Errorf("got %v, want that it ends with its context", r.err)
+	}
+}
