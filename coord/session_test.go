@@ -112,9 +112,10 @@ func TestSurvives_04_LostBeforeTheServerDeletesTheKey(t *testing.T) {
 			deleted := deletion(t, direct, keyOf(s))
 			lost := make(chan time.Time, 1)
 			go func() { <-s.Done(); lost <- time.Now() }()
-			if err := rec.WaitAnswered(within(t), "LeaseKeepAlive", 2); err != nil {
-				t.Fatal(err)
-			}
+			// On a busy machine it may be lost even before: that counts too.
+			alive, cancel := s.Context(within(t))
+			defer cancel()
+			_ = rec.WaitAnswered(alive, "LeaseKeepAlive", 2)
 			<-time.After(ttl / 4 * time.Duration(i) / phases) // the phase, not a wait for something
 			proxies[0].Pause()
 			lostAt, deletedAt := <-lost, <-deleted
@@ -297,15 +298,20 @@ func TestSurvives_39_HeartbeatsWriteNothing(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.New(t, etcdtest.Config{})
 	client := server.Client(t)
-	s := open(t, client, coord.SessionConfig{TTL: 5 * time.Second})
+	s := open(t, client, coord.SessionConfig{TTL: 20 * time.Second})
 	before := revision(t, client)
-	for range 2000 {
-		if err := s.RenewNow(); err != nil {
+	const n = 2000
+	for good := 0; good < n; {
+		err := s.RenewNow()
+		switch {
+		case err == nil:
+			good++
+		case s.Err() != nil:
 			t.Fatal(err)
 		}
 	}
 	if got := revision(t, client); got != before {
-		t.Errorf("2000 renewals took the store from revision %d to %d", before, got)
+		t.Errorf("%d renewals took the store from revision %d to %d", n, before, got)
 	}
 }
 
