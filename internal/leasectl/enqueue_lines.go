@@ -24,7 +24,6 @@ type bulk struct {
 	print  *jobStream
 
 	enqueued, failed int
-	first            error // of the failures
 }
 
 // enqueueLines makes a job of each line of stdin. Each succeeds or fails alone.
@@ -124,14 +123,11 @@ func (b *bulk) check(items []workqueue.Params, from []inputLine) error {
 
 func (b *bulk) fail(line int, err error) {
 	b.failed++
-	if b.first == nil {
-		b.first = err
-	}
 	b.a.notef("line %d: %s", line, errorText(err))
 }
 
-// verdict is the command's error. When nothing was enqueued, it has the code of the reason; when something was, the
-// caller must not take it for nothing.
+// verdict is the command's error. What stopped it before anything was enqueued keeps its own code; afterwards the caller
+// must not take it for nothing.
 func (b *bulk) verdict(stopped error) error {
 	if b.dryRun && stopped == nil {
 		b.a.notef("would enqueue %d jobs to %s", b.enqueued, b.q.Name())
@@ -141,8 +137,6 @@ func (b *bulk) verdict(stopped error) error {
 		return nil
 	case b.enqueued == 0 && stopped != nil:
 		return stopped
-	case b.enqueued == 0 && b.failed == 1:
-		return b.first
 	case stopped != nil:
 		return &failure{code: exitPartly, err: fmt.Errorf("enqueued %d jobs to %s, then stopped %w", b.enqueued, b.q.Name(), stopped)}
 	}

@@ -15,8 +15,11 @@ var topics = map[string]string{
     8  doctor: errors remain
   126  the command after -- cannot be executed
   127  the command after -- is not found
-  130  interrupted by SIGINT
+  130  interrupted by SIGINT; work: aborted by a second signal of either kind
   143  interrupted by SIGTERM
+
+work exits with 0 after the first signal, when what ran has ended, and after
+--once whatever became of the job: it is printed.
 
 Verbs that run a command under a lock or a leadership exit with its code, or:
 

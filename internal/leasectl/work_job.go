@@ -39,6 +39,9 @@ func (s *shift) handle(ctx context.Context, c *workqueue.Claim) ([]byte, error) 
 	if errors.Is(out.Cause, execjob.ErrAborted) {
 		return nil, s.giveBack(ctx, c)
 	}
+	if n := len(out.Result); n > workqueue.MaxResult {
+		out.Verdict, out.Err = execjob.Dead, fmt.Errorf("result of %d bytes: at most %d are kept", n, workqueue.MaxResult)
+	}
 	if out.Verdict == execjob.Complete {
 		return out.Result, nil
 	}

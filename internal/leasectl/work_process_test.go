@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -325,6 +326,9 @@ func testTwentyProcesses(t *testing.T, s *station) {
 
 // What a killed worker ran dies with it, and another worker takes the job over.
 func testKilledWorker(t *testing.T, s *station) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux lets a command die with its parent")
+	}
 	gone := s.heldFIFO("alive")
 	s.enqueue("j")
 	victim := s.work(`exec 3>alive; echo started >&2; exec sleep 1000`)
