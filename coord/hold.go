@@ -19,20 +19,26 @@ type Hold struct {
 	life context.Context // ends with the hold; its cause is why
 	end  context.CancelCauseFunc
 
-	mu       sync.Mutex
-	released chan struct{} // non-nil once a release began; closed when it is over
-	err      error
+	mu     sync.Mutex
+	giving *giving // non-nil once giving up began
+}
+
+// giving is one attempt to give a hold up.
+type giving struct {
+	done chan struct{}
+	err  error // valid once done is closed
 }
 
 // hold makes the claim ours to use, and watches it.
 func (a *acquisition) hold(key string, rev int64) (*Hold, error) {
+	a.left = true // until the hold has it
 	h := &Hold{c: a.claimable, fence: Fence{Key: key, Token: Token(rev), Nonce: a.me.nonce}}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	if err := a.s.Adopt(a.me.nonce, h.Release); err != nil {
 		return nil, err // the session ended between the Txn and here: given up behind
 	}
-	if !a.s.aside.start(func(ctx context.Context) { h.watch(ctx) }) {
-		return nil, ErrClosed
+	if !a.s.aside.start(h.watch) {
+		return nil, fmt.Errorf("session %w", ErrClosed)
 	}
 	return h, nil
 }
@@ -45,10 +51,7 @@ func (h *Hold) Fence() Fence { return h.fence }
 
 // Done is closed when the hold is over: released, taken away, or its session
 // ended.
-func (h *Hold) Done() <-chan struct{} {
-	ctx, _ := h.Context(context.Background()) // ends with the hold itself
-	return ctx.Done()
-}
+func (h *Hold) Done() <-chan struct{} { return h.life.Done() }
 
 // Context returns a context that ends with parent, with cancel, with the session
 // (cause [ErrSessionLost]), or with the hold: cause [ErrFenced] when the claim was
@@ -56,6 +59,9 @@ func (h *Hold) Done() <-chan struct{} {
 func (h *Hold) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancelSession := h.c.s.Context(parent)
 	ctx, cancel := context.WithCancelCause(ctx)
+	if h.life.Err() != nil { // AfterFunc is a goroutine away
+		cancel(context.Cause(h.life))
+	}
 	stop := context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })
 	return ctx, func() {
 		stop()
@@ -70,13 +76,21 @@ func (h *Hold) Commit(ctx context.Context, ops ...clientv3.Op) (CommitResult, er
 }
 
 // Verify proves with one linearizable Txn that the hold is current in this
-// moment: nil; [ErrFenced]; or another error when etcd could not tell.
+// moment, and that nobody may take it: nil; [ErrFenced]; [ErrSessionLost] when the
+// session is gone; or another error when etcd could not tell.
 func (h *Hold) Verify(ctx context.Context) error {
-	resp, err := h.c.s.store.Read(ctx, clientv3.OpGet(h.fence.Key))
+	s := h.c.s
+	resp, err := s.store.Read(ctx, clientv3.OpGet(h.fence.Key), clientv3.OpGet(s.key))
 	if err != nil {
 		return fmt.Errorf("verify %s: %w", h.c.keys.what, err)
 	}
-	return h.judge(resp.Responses[0].GetResponseRange().Kvs)
+	if err := h.judge(resp.Responses[0].GetResponseRange().Kvs); err != nil {
+		return fmt.Errorf("verify %s: %w", h.c.keys.what, err)
+	}
+	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) != 1 || kvs[0].CreateRevision != s.createRev {
+		return fmt.Errorf("verify %s: %w", h.c.keys.what, sessionGone())
+	}
+	return nil
 }
 
 // Release gives the claim up: to the first waiter, where there is one. It blocks
@@ -89,59 +103,78 @@ func (h *Hold) Release(ctx context.Context) error {
 
 // Transfer hands the claim over, in one Txn, to the waiter of the session named,
 // so that there is no moment without an owner. Without such a waiter it returns
-// [ErrRefused] and changes nothing.
+// [ErrRefused] and changes nothing. Otherwise it is like [Hold.Release].
 func (h *Hold) Transfer(ctx context.Context, sid string) error {
 	return h.giveUp(ctx, func(v claimView) (Txn, error) {
-		for _, e := range v.entries {
-			if e.Session == sid {
-				return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), nil
-			}
+		e, err := v.waiter(sid, h.c.keys.what)
+		if err != nil {
+			return Txn{}, err
 		}
-		return Txn{}, fmt.Errorf("%w: session %s does not wait for %s", ErrRefused, sid, h.c.keys.what)
+		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), nil
 	})
+}
+
+// waiter is the first entry of a session.
+func (v claimView) waiter(sid, what string) (entryView, error) {
+	for _, e := range v.entries {
+		if e.Session == sid {
+			return e, nil
+		}
+	}
+	return entryView{}, fmt.Errorf("%w: session %s does not wait for %s", ErrRefused, sid, what)
 }
 
 // giveUp ends the hold once, by the Txn that build makes of what it sees.
 func (h *Hold) giveUp(ctx context.Context, build func(claimView) (Txn, error)) error {
-	h.mu.Lock()
-	if h.released == nil {
-		h.released = make(chan struct{})
-		released := h.released
-		if !h.c.s.aside.start(func(ctx context.Context) { h.finish(h.carry(ctx, build), released) }) {
-			// The session is closing, and this is its call: it bounds it by its ctx.
-			h.mu.Unlock()
-			h.finish(h.carry(ctx, build), released)
-			h.mu.Lock()
+	for {
+		g, mine := h.begin(ctx, build)
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			return fmt.Errorf("release %s: %w", h.c.keys.what, unknown(causeOf(ctx)))
 		}
+		switch {
+		case g.err == nil:
+			return nil
+		case mine || errors.Is(g.err, ErrFenced):
+			return fmt.Errorf("release %s: %w", h.c.keys.what, g.err)
+		}
+		// Another's attempt changed nothing, such as a transfer that was refused:
+		// ours has its turn.
 	}
-	released := h.released
-	h.mu.Unlock()
-	select {
-	case <-released:
-	case <-ctx.Done():
-		return fmt.Errorf("release %s: %w", h.c.keys.what, unknown(causeOf(ctx)))
-	}
+}
+
+// begin starts giving up, or joins who is at it.
+func (h *Hold) begin(ctx context.Context, build func(claimView) (Txn, error)) (g *giving, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err != nil {
-		return fmt.Errorf("release %s: %w", h.c.keys.what, h.err)
+	if h.giving != nil {
+		return h.giving, false
 	}
-	return nil
+	g = &giving{done: make(chan struct{})}
+	h.giving = g
+	if !h.c.s.aside.start(func(ctx context.Context) { h.finish(g, h.carry(ctx, build)) }) {
+		// The session is closing, and this is its call: it bounds it by its ctx.
+		h.mu.Unlock()
+		h.finish(g, h.carry(ctx, build))
+		h.mu.Lock()
+	}
+	return g, true
 }
 
 // finish ends the hold, unless nothing was changed: then it can be tried again.
-func (h *Hold) finish(err error, released chan struct{}) {
+func (h *Hold) finish(g *giving, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer close(released)
-	h.err = err
+	defer close(g.done)
+	g.err = err
 	switch {
 	case err == nil:
 		h.end(fmt.Errorf("hold %w", ErrClosed))
 	case errors.Is(err, ErrFenced):
 		h.end(err)
 	default:
-		h.released = nil
+		h.giving = nil
 		return
 	}
 	h.c.s.Forget(h.fence.Nonce)
@@ -156,7 +189,7 @@ func (h *Hold) carry(ctx context.Context, build func(claimView) (Txn, error)) er
 		v, err := h.c.read(ctx)
 		var txn Txn
 		if err == nil {
-			if err = h.fenceIn(v); err != nil {
+			if err = v.current(h.fence); err != nil {
 				if unsure {
 					return nil
 				}
@@ -170,30 +203,29 @@ func (h *Hold) carry(ctx context.Context, build func(claimView) (Txn, error)) er
 				return nil
 			}
 			unsure = unsure || errors.Is(err, ErrUnknown)
-			if err == nil {
-				try = 0 // somebody came or went: look again at once
-				continue
+			if err == nil && try < atOnce {
+				continue // somebody came or went: look again at once
 			}
 		}
 		if isAuthError(err) || errors.Is(err, ErrClosed) {
 			return err
 		}
-		if perr := pause(ctx, try); perr != nil {
+		if perr := pause(ctx, max(0, try-atOnce)); perr != nil {
 			return unknown(errors.Join(perr, err))
 		}
 	}
 }
 
-// fenceIn tells whether the view shows our claim.
-func (h *Hold) fenceIn(v claimView) error {
+// current tells whether the view shows the claim of a fence.
+func (v claimView) current(f Fence) error {
 	for _, s := range v.slots {
-		if s.key != h.fence.Key {
+		if s.key != f.Key {
 			continue
 		}
-		if Token(s.rev) == h.fence.Token && s.nonce == h.fence.Nonce {
+		if Token(s.rev) == f.Token && s.nonce == f.Nonce {
 			return nil
 		}
-		return &FencedError{Key: h.fence.Key, Wanted: h.fence.Token, Current: Token(s.rev)}
+		return &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(s.rev)}
 	}
-	return &FencedError{Key: h.fence.Key, Wanted: h.fence.Token}
+	return &FencedError{Key: f.Key, Wanted: f.Token}
 }

@@ -6,45 +6,49 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// watch ends the hold when its key is seen to change: somebody took the claim
-// away. It ends with the hold, or with the session.
+// watch ends the hold with its session, or when its key changes: somebody took the
+// claim away.
 func (h *Hold) watch(ctx context.Context) {
+	s := h.c.s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
-	defer context.AfterFunc(h.c.s.life, cancel)()
+	defer context.AfterFunc(s.life, func() { h.end(context.Cause(s.life)) })()
 	from := int64(h.fence.Token) + 1
-	for try := 0; ctx.Err() == nil; try++ {
-		for resp := range h.c.s.store.Watch(ctx, h.fence.Key, from) {
-			if len(resp.Events) > 0 {
-				ev := resp.Events[0].Kv
-				h.taken(Token(ev.ModRevision))
+	for s.store.AwaitChange(ctx, from, h.fence.Key) == nil {
+		for try := 0; ; try++ {
+			resp, err := s.store.Get(ctx, h.fence.Key)
+			if err == nil {
+				if err := h.judge(resp.Kvs); err != nil {
+					h.taken(ctx, err)
+					return
+				}
+				from = resp.Header.Revision + 1
+				break
+			}
+			if pause(ctx, try) != nil {
 				return
 			}
 		}
-		if pause(ctx, try) != nil {
-			return
-		}
-		resp, err := h.c.s.store.Get(ctx, h.fence.Key)
-		if err != nil {
-			continue
-		}
-		if err := h.judge(resp.Kvs); err != nil {
-			h.end(err)
-			return
-		}
-		from = resp.Header.Revision + 1
 	}
 }
 
 // taken ends the hold for a change by somebody else; our own release says so
-// itself.
-func (h *Hold) taken(current Token) {
-	h.mu.Lock()
-	releasing := h.released != nil
-	h.mu.Unlock()
-	if !releasing {
-		h.end(&FencedError{Key: h.fence.Key, Wanted: h.fence.Token, Current: current})
+// itself, unless it does not know what it did.
+func (h *Hold) taken(ctx context.Context, cause error) {
+	for h.life.Err() == nil {
+		h.mu.Lock()
+		g := h.giving
+		h.mu.Unlock()
+		if g == nil {
+			h.end(cause)
+			return
+		}
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

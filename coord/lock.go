@@ -3,7 +3,6 @@ package coord
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // Lock is a lock of a name, held by one acquisition at a time: two goroutines of
@@ -45,7 +44,7 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (*Hold, error) {
 
 // Semaphore is a number of permits under a name: so many acquisitions hold it at
 // a time. All that use a name must agree on the number. Safe for concurrent use.
-type Semaphore struct{ Lock }
+type Semaphore struct{ l Lock }
 
 // maxPermits bounds a semaphore: each permit is a key, and waiting compares them
 // all.
@@ -62,23 +61,12 @@ func NewSemaphore(s *Session, name string, permits int) *Semaphore {
 	return &Semaphore{Lock{c: newClaimable(s, s.store.keys.semaphore(name, permits)), err: err}}
 }
 
-// ClaimState is who holds a lock, or leads, and who waits for it.
-type ClaimState struct {
-	// Key is the claimed key, to watch for changes behind Revision.
-	Key string
-	// Owner is the session that holds the claim, or empty.
-	Owner string
-	// Token is the claim's, zero without an owner.
-	Token Token
-	// Since is when it was claimed, by its owner's clock.
-	Since time.Time
-	// OwnerGone tells that the owner's session is gone: the claim can be taken.
-	OwnerGone bool
-	// Waiters are the sessions that wait, first in line first.
-	Waiters []string
-	// Revision is the one at which owner and waiters were read.
-	Revision int64
-}
+// Acquire waits in line for a permit: see [Lock.Acquire].
+func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.l.acquire(ctx, true) }
+
+// TryAcquire is Acquire without waiting: [ErrHeld] when no permit is free that is
+// not meant for one who waits.
+func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.l.acquire(ctx, false) }
 
 // State reads who holds the lock and who waits, linearizably.
 func (l *Lock) State(ctx context.Context) (ClaimState, error) {
@@ -86,36 +74,4 @@ func (l *Lock) State(ctx context.Context) (ClaimState, error) {
 		return ClaimState{}, fmt.Errorf("read state: %w", l.err)
 	}
 	return l.c.state(ctx)
-}
-
-// LockState reads, without a session, who holds a lock and who waits.
-func (s *Store) LockState(ctx context.Context, name string) (ClaimState, error) {
-	if err := ValidateName("lock", name); err != nil {
-		return ClaimState{}, fmt.Errorf("read state: %w", err)
-	}
-	return claimReader{s, s.keys.lock(name)}.state(ctx)
-}
-
-// LeadershipState reads, without a session, who leads an election and who waits.
-func (s *Store) LeadershipState(ctx context.Context, name string) (ClaimState, error) {
-	if err := ValidateName("election", name); err != nil {
-		return ClaimState{}, fmt.Errorf("read state: %w", err)
-	}
-	return claimReader{s, s.keys.election(name)}.state(ctx)
-}
-
-func (c claimReader) state(ctx context.Context) (ClaimState, error) {
-	v, err := c.read(ctx)
-	if err != nil {
-		return ClaimState{}, fmt.Errorf("read %s: %w", c.keys.what, err)
-	}
-	s := v.slots[0]
-	st := ClaimState{Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev}
-	if s.Owner != "" {
-		st.Token = Token(s.rev)
-	}
-	for _, e := range v.entries {
-		st.Waiters = append(st.Waiters, e.Session)
-	}
-	return st, nil
 }

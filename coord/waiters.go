@@ -12,13 +12,21 @@ import (
 )
 
 // holderRecord is the value of a claimed slot. Without an owner the slot is free:
-// it is left like that only where foreign keys keep it from being deleted.
+// it is left like that where foreign keys keep it from being deleted, and where it
+// was freed by force, to say so.
 type holderRecord struct {
 	Nonce    string    `json:"w"`
 	Owner    string    `json:"owner,omitempty"`
 	OwnerRev int64     `json:"owner_rev,omitempty,string"`
 	Since    time.Time `json:"since,omitzero"`
+	// By and Reason tell who took the claim from the owner before, by force.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
+
+// owned tells whether somebody can be the owner: a record without a revision of
+// its owner's session could never be proven dead.
+func (r holderRecord) owned() bool { return r.Owner != "" && r.OwnerRev > 0 }
 
 // waiterRecord is the value of a waiting entry. Claim is the head nonce of the
 // claim to come: whoever hands the claim over writes it, so that the waiter knows
@@ -29,6 +37,11 @@ type waiterRecord struct {
 	SessionRev int64     `json:"session_rev,string"`
 	Claim      string    `json:"claim"`
 	Since      time.Time `json:"since,omitzero"`
+}
+
+// sound tells whether the claim can be handed over to the one who wrote it.
+func (r waiterRecord) sound() bool {
+	return r.Session != "" && r.SessionRev > 0 && NonceOf([]byte(headOf(r.Claim))) == r.Claim && r.Claim != ""
 }
 
 // slotView is a slot as it was read.
@@ -67,7 +80,7 @@ func (k claimKeys) viewOf(slots, entries []*mvccpb.KeyValue, rev int64) claimVie
 		s := slotView{key: k.slot(i)}
 		if j := slices.IndexFunc(slots, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == s.key }); j >= 0 {
 			s.rev, s.nonce = slots[j].ModRevision, NonceOf(slots[j].Value)
-			if json.Unmarshal(slots[j].Value, &s.holderRecord) != nil || s.nonce == "" {
+			if err := json.Unmarshal(slots[j].Value, &s.holderRecord); err != nil || s.nonce == "" || s.Owner != "" && !s.owned() {
 				// Nobody owns a record that nobody can read, and its revision guards it.
 				s.holderRecord, s.nonce = holderRecord{}, ""
 			}
@@ -76,7 +89,7 @@ func (k claimKeys) viewOf(slots, entries []*mvccpb.KeyValue, rev int64) claimVie
 	}
 	for _, kv := range entries {
 		e := entryView{key: string(kv.Key), rev: kv.ModRevision, createRev: kv.CreateRevision}
-		if json.Unmarshal(kv.Value, &e.waiterRecord) != nil || kv.Lease == 0 ||
+		if json.Unmarshal(kv.Value, &e.waiterRecord) != nil || kv.Lease == 0 || !e.sound() ||
 			!strings.HasPrefix(e.key, k.wait+e.Session+"-") || strings.Contains(e.key[len(k.wait):], "/") {
 			v.foreign = true
 			continue
@@ -174,7 +187,7 @@ func (t claimTxns) take(s slotView, me claimer, entry string, entryRev int64, no
 		Origin: "hold",
 		If:     append(Guard(s.key, s.rev, s.nonce), t.lives(me.sid, me.rev)),
 		Then:   []clientv3.Op{clientv3.OpPut(s.key, holderValue(me, now))},
-		Else:   []clientv3.Op{clientv3.OpGet(s.key)},
+		Else:   []clientv3.Op{clientv3.OpGet(s.key), clientv3.OpGet(t.space.Session(me.sid))},
 	}
 	if s.Owner != "" {
 		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.space.Session(s.Owner)), "!=", s.OwnerRev))
@@ -196,7 +209,7 @@ func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3
 		Then: []clientv3.Op{clientv3.OpPut(entry, record(waiterRecord{
 			Nonce: NewNonce(), Session: me.sid, SessionRev: me.rev, Claim: me.nonce, Since: now.UTC().Truncate(time.Millisecond),
 		}), clientv3.WithLease(lease))},
-		Else: []clientv3.Op{clientv3.OpGet(entry)},
+		Else: []clientv3.Op{clientv3.OpGet(entry), clientv3.OpGet(t.space.Session(me.sid))},
 	}
 	for _, s := range v.slots {
 		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(s.key), "=", s.rev))
