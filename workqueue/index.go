@@ -59,18 +59,21 @@ type entry struct {
 	rank rank
 	hash uint64
 
-	state      entryState
-	readySince time.Time
-	owner      string
-	heapIndex  int
+	state     entryState
+	owner     string
+	heapIndex int
 	// busy: a claim by this process is under way, or was lost to somebody else and
 	// the event that says so has not come yet.
 	busy bool
 	// again is when a claim that came to nothing, without anybody else's doing, may
 	// be tried again.
 	again time.Time
-	// place is the process's preference for the job, valid for workersGen.
+	// headSince is when this process first found the job in the head window.
+	headSince time.Time
+	// place is the place of session placeFor in the job's order of preference,
+	// valid for placeGen.
 	place    int
+	placeFor string
 	placeGen int
 }
 
@@ -259,7 +262,7 @@ func (x *index) detach(e *entry) {
 }
 
 func (x *index) makeReady(e *entry, s entryState) {
-	e.state, e.readySince = s, x.now()
+	e.state = s
 	x.ready.insert(e.rank, e)
 }
 

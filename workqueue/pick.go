@@ -10,11 +10,15 @@ const (
 	// headWindow is how far into the queue a process looks for jobs that
 	// rendezvous hashing gives it.
 	headWindow = 256
-	// stagger is how long each next process in a job's order of preference waits
-	// before it takes the job in place of those before it.
+	// stagger is how long each next process in a job's order of preference waits,
+	// once the job is in the head window, before it takes the job in place of those
+	// before it. A job's age says nothing: behind a long queue all jobs are old.
 	stagger = 25 * time.Millisecond
 	// maxStagger bounds that wait, however many processes there are.
 	maxStagger = 250 * time.Millisecond
+	// overdue is how long a job may be passed over for others' sake: the processes
+	// before this one are busy, or stuck.
+	overdue = 5 * time.Second
 )
 
 // candidate is a job that may be claimable, as the index showed it.
@@ -40,8 +44,8 @@ type asker struct {
 func isSuspect(r *record) bool { return r.Losses >= 2 }
 
 // pick chooses up to n jobs for the asker and marks them busy, in queue order:
-// those that rendezvous hashing gives it at once, any other when the processes
-// before it had their time. Wake is when to look again although nothing changed;
+// in the head window first those that rendezvous hashing gives it, then any other
+// when the processes before it had their time. Wake is when to look again although nothing changed;
 // zero means never. Each candidate must be given back with settleEntry, and with
 // leave once nothing of it runs here.
 func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
@@ -55,6 +59,7 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 	if x.config.Paused {
 		return nil, time.Time{}
 	}
+	var others []*entry
 	looked := 0
 	for e := range x.ready.all() {
 		if len(picked) >= n || looked >= headWindow+8*n {
@@ -65,18 +70,35 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 			continue
 		}
 		looked++
-		if wait := min(time.Duration(x.placeOf(e, a.sid))*stagger, maxStagger); now.Sub(e.readySince) < wait {
-			wake = soonest(wake, e.readySince.Add(wait))
-			continue
+		if e.headSince.IsZero() {
+			e.headSince = now
 		}
 		if now.Before(e.again) {
 			wake = soonest(wake, e.again)
 			continue
 		}
-		x.enter(r)
-		picked = append(picked, x.take(e, a, now))
+		wait := min(time.Duration(x.placeOf(e, a.sid))*stagger, maxStagger)
+		switch waited := now.Sub(e.headSince); {
+		case wait == 0, waited > overdue+10*wait:
+			picked = append(picked, x.takeToWork(e, a, now))
+		case waited >= wait:
+			others = append(others, e)
+		default:
+			wake = soonest(wake, e.headSince.Add(wait))
+		}
+	}
+	for _, e := range others {
+		if len(picked) < n && !(isSuspect(e.record) && x.suspects > 0) {
+			picked = append(picked, x.takeToWork(e, a, now))
+		}
 	}
 	return picked, wake
+}
+
+// takeToWork takes a job that will run in this process.
+func (x *index) takeToWork(e *entry, a asker, now time.Time) candidate {
+	x.enter(e.record)
+	return x.take(e, a, now)
 }
 
 // first chooses one job without a preference: the spread-th of those claimable,
@@ -161,10 +183,10 @@ func (x *index) leave(c candidate) {
 
 // placeOf is the process's place in the job's order of preference.
 func (x *index) placeOf(e *entry, sid string) int {
-	if e.placeGen == x.workersGen+1 {
+	if e.placeGen == x.workersGen+1 && e.placeFor == sid {
 		return e.place
 	}
-	e.placeGen, e.place = x.workersGen+1, 0
+	e.placeGen, e.placeFor, e.place = x.workersGen+1, sid, 0
 	self, ok := x.workers[sid]
 	if !ok || len(x.workers) == 1 {
 		return 0
