@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -32,6 +33,12 @@ func (t *Term) Fence() coord.Fence { return t.hold.Fence() }
 
 // Session is the id of the leader's session.
 func (t *Term) Session() string { return t.session.ID() }
+
+// Committer is what the term's commits travel with: see [coord.Session.Committer].
+func (t *Term) Committer() *coord.Committer { return t.session.Committer() }
+
+// TTL is the granted TTL of the leader's session.
+func (t *Term) TTL() time.Duration { return t.session.TTL() }
 
 // Commit applies ops only while the term is current: see [coord.Session.Commit].
 // A deposed leader gets [coord.ErrFenced], however late its write arrives.

@@ -139,13 +139,7 @@ func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (
 		q.log.Warn("orphan was not claimed again", zap.String("job", c.record.ID), zap.Int("losses", n.record.Losses), zap.Bool("dead", n.where == inDead))
 		return nil, errMissed
 	}
-	claim := &Claim{
-		q: q, session: s,
-		at:    located{record: n.record, where: inJobs, rev: r.Revision},
-		fence: coord.Fence{Key: q.keys.Job(n.record.ID), Token: coord.Token(r.Revision), Nonce: n.record.Nonce},
-		job:   n.record.view(q.name, inJobs, r.Revision, time.Now(), func(string, int64) bool { return true }),
-	}
-	claim.life, claim.end = context.WithCancelCause(context.Background())
+	claim := q.newClaim(s, located{record: n.record, where: inJobs, rev: r.Revision})
 	i := 1
 	if c.record.Beside > 0 {
 		if kv := r.Get(i); kv != nil {
@@ -166,6 +160,18 @@ func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (
 		return nil, err
 	}
 	return claim, nil
+}
+
+// newClaim makes a claim of a record that is claimed for the session.
+func (q *Queue) newClaim(s *coord.Session, at located) *Claim {
+	c := &Claim{
+		q: q, session: s, at: at,
+		fence:    coord.Fence{Key: q.keys.Job(at.record.ID), Token: coord.Token(at.rev), Nonce: at.record.Nonce},
+		job:      at.record.view(q.name, inJobs, at.rev, time.Now(), func(string, int64) bool { return true }),
+		unfollow: func() {},
+	}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c
 }
 
 // claimUnknown waits, behind the caller, for the outcome of a claim whose caller

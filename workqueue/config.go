@@ -37,7 +37,7 @@ func decodeConfig(value []byte) (config, error) {
 	if err := json.Unmarshal(value, &c.extra); err != nil {
 		return config{}, err
 	}
-	for _, name := range []string{"w", "paused", "actor", "reason"} {
+	for _, name := range []string{"w", "paused", "mode", "actor", "reason"} {
 		delete(c.extra, name)
 	}
 	return c, nil
@@ -55,6 +55,36 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 	if !paused {
 		what = "resume queue " + q.name
 	}
+	return q.change(ctx, what, by, func(c *config) {
+		c.Paused, c.Actor, c.Reason = paused, by.Actor, by.Reason
+	})
+}
+
+// The ways to share a queue's jobs among its workers. The mode is a hint: results
+// carry tokens in both, so switching while everything runs is safe.
+const (
+	// ModeClaim: each worker claims for itself. The default.
+	ModeClaim = "claim"
+	// ModeDispatch: a [Dispatcher] hands jobs out, and workers watch only their inbox.
+	ModeDispatch = "dispatch"
+)
+
+// SetMode switches between [ModeClaim] and [ModeDispatch]. Workers follow by watch;
+// what they run goes on.
+func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
+	if mode != ModeClaim && mode != ModeDispatch {
+		return fmt.Errorf("set mode of queue %s: %w", q.name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
+	}
+	return q.change(ctx, "set mode of queue "+q.name, by, func(c *config) {
+		c.Mode = mode
+		if mode == ModeClaim {
+			c.Mode = ""
+		}
+	})
+}
+
+// change writes a changed config, again when somebody else was faster.
+func (q *Queue) change(ctx context.Context, what string, by By, edit func(*config)) error {
 	if err := by.validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -73,7 +103,7 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 		if by.Revision != 0 && by.Revision != rev {
 			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", rev, by.Revision))
 		}
-		c.Paused, c.Actor, c.Reason = paused, by.Actor, by.Reason
+		edit(&c)
 		txn, err := q.txns.configure(c, rev)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)

@@ -40,6 +40,8 @@ type index struct {
 	watchers  map[string]*watcher // id -> the latest claim of this process
 	empty     chan struct{}       // closed while no live job is known
 
+	pendingTo map[string]int // by session: assignments that the mirror does not show yet
+
 	running  map[string]int // ids whose handlers run in this process, hung ones too
 	suspects int            // jobs with two or more counted losses that run here
 }
@@ -65,6 +67,8 @@ type entry struct {
 	// busy: a claim by this process is under way, or was lost to somebody else and
 	// the event that says so has not come yet.
 	busy bool
+	// to is the session to which this process's dispatcher gives the job meanwhile.
+	to string
 	// again is when a claim that came to nothing, without anybody else's doing, may
 	// be tried again.
 	again time.Time
@@ -103,6 +107,7 @@ func (w workerRecord) knows(kind string) bool {
 type config struct {
 	Nonce  string `json:"w"`
 	Paused bool   `json:"paused,omitempty"`
+	Mode   string `json:"mode,omitempty"` // empty: claim
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	extra  map[string]json.RawMessage
@@ -114,7 +119,7 @@ func newIndex(space coord.Keyspace, queue string) *index {
 		jobs: map[string]*entry{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
 		sessions: map[string]int64{}, workers: map[string]workerRecord{},
 		listeners: map[chan struct{}]struct{}{}, watchers: map[string]*watcher{},
-		empty: make(chan struct{}), running: map[string]int{},
+		empty: make(chan struct{}), running: map[string]int{}, pendingTo: map[string]int{},
 	}
 	close(x.empty)
 	return x
@@ -247,6 +252,7 @@ func (x *index) attach(e *entry) {
 }
 
 func (x *index) detach(e *entry) {
+	x.unassign(e)
 	switch e.state {
 	case entryScheduled:
 		heap.Remove(&x.scheduled, e.heapIndex)

@@ -56,7 +56,7 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 	if len(x.scheduled) > 0 {
 		wake = x.scheduled[0].record.RunAt
 	}
-	if x.config.Paused {
+	if x.config.Paused || x.config.Mode == ModeDispatch {
 		return nil, time.Time{}
 	}
 	var others []*entry
@@ -148,6 +148,7 @@ func (x *index) settleEntry(c candidate, moved bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !moved {
+		x.unassign(c.entry)
 		c.entry.busy = false
 		c.entry.again = x.now().Add(retryEvery)
 		x.wake()

@@ -106,8 +106,10 @@ type Queue struct {
 	closed bool
 	wg     sync.WaitGroup
 
-	mirrorOnce sync.Once
-	mirror     *coord.Mirror
+	configOnce sync.Once
+	syncOnce   sync.Once
+	configs    *coord.Mirror   // the queue's config
+	jobs       jobMirror       // its jobs, workers, and all sessions
 	mirrorLife context.Context // ends when Close begins
 	mirrorStop context.CancelFunc
 	mirrorWG   sync.WaitGroup
@@ -140,11 +142,8 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	q.life, q.cancel = context.WithCancel(context.Background())
 	q.mirrorLife, q.mirrorStop = context.WithCancel(context.Background())
 	q.retention = newRetention(store, cfg, q.log)
-	q.mirror = store.Mirror(cfg.Mirror)
-	q.mirror.Add(keys.Config(), configSink{q.index})
-	q.mirror.Add(keys.Workers(), workerSink{q.index})
-	q.mirror.Add(store.Keys().Sessions(), sessionSink{q.index})
-	q.mirror.Add(keys.Jobs(), jobSink{q.index})
+	q.configs = store.Mirror(cfg.Mirror)
+	q.configs.Add(keys.Config(), configSink{q.index})
 	return q, nil
 }
 
@@ -174,32 +173,6 @@ func (q *Queue) Close() error {
 		q.closeErr = errors.Join(q.committer.Close(ctx), q.retention.close(ctx))
 	})
 	return q.closeErr
-}
-
-// sync starts the mirror, once, and waits until it shows the queue.
-func (q *Queue) sync(ctx context.Context) error {
-	q.mirrorOnce.Do(q.startMirror)
-	select {
-	case <-q.mirrorLife.Done():
-		return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
-	default:
-	}
-	select {
-	case <-q.mirror.Synced():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("read queue %s: %w", q.name, context.Cause(ctx))
-	case <-q.mirrorLife.Done():
-		return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
-	}
-}
-
-func (q *Queue) startMirror() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !q.closed {
-		q.mirrorWG.Go(func() { _ = q.mirror.Run(q.mirrorLife) })
-	}
 }
 
 // behind runs f in the background, for what must outlive its caller. Close waits

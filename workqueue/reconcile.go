@@ -32,7 +32,7 @@ func (q *Queue) reconcile(s *coord.Session) {
 		}
 		started := q.behind(func(ctx context.Context) {
 			defer s.Forget(nonce)
-			if err := q.releaseStray(ctx, s, l); err != nil && !errors.Is(err, coord.ErrFenced) {
+			if err := q.releaseStray(ctx, s, l, "the claim's answer was lost"); err != nil && !errors.Is(err, coord.ErrFenced) {
 				q.log.Warn("release stray claim", zap.String("job", l.record.ID), zap.Error(err))
 			}
 		})
@@ -42,11 +42,12 @@ func (q *Queue) reconcile(s *coord.Session) {
 	}
 }
 
-func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located) error {
+// releaseStray gives back a claim of the session that nobody in the process works.
+func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located, why string) error {
 	token := coord.Token(l.rev)
 	fence := coord.Fence{Key: q.keys.Job(l.record.ID), Token: token, Nonce: l.record.Nonce}
 	n, err := transition(l.record, l.where, event{
-		verb: verbRelease, now: time.Now(), nonce: coord.NewNonce(), token: token, err: "the claim's answer was lost", delay: q.delay(),
+		verb: verbRelease, now: time.Now(), nonce: coord.NewNonce(), token: token, err: why, delay: q.delay(),
 	})
 	if err != nil {
 		return err

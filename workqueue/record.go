@@ -60,6 +60,9 @@ type record struct {
 	Owner     string    `json:"owner,omitempty"`
 	OwnerRev  int64     `json:"owner_rev,omitempty,string"`
 	ClaimedAt time.Time `json:"claimed_at,omitzero"`
+	// Assigned tells that a dispatcher made the claim, so that there is an inbox entry
+	// to take away with it.
+	Assigned bool `json:"assigned,omitempty"`
 
 	Outcome    string          `json:"outcome,omitempty"` // in done/ and dead/
 	FinishedAt time.Time       `json:"finished_at,omitzero"`

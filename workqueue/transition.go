@@ -36,6 +36,7 @@ type event struct {
 	// claim and reclaim
 	owner    string
 	ownerRev int64
+	assigned bool // by a dispatcher
 	counted  bool // reclaim: the loss counts against the job
 
 	// complete
@@ -119,7 +120,7 @@ func misplaced(r *record, e event) error {
 // claimFor opens the next attempt.
 func (r *record) claimFor(e event) next {
 	r.Attempt++
-	r.Owner, r.OwnerRev, r.ClaimedAt = e.owner, e.ownerRev, stamp(e.now)
+	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = e.owner, e.ownerRev, stamp(e.now), e.assigned
 	r.RunAt = time.Time{}
 	return next{r, inJobs}
 }
@@ -199,7 +200,7 @@ func (r *record) endAttempt(e event, o string, why string) {
 		Attempt: r.Attempt, Owner: r.Owner, Token: e.token, ClaimedAt: r.ClaimedAt, EndedAt: stamp(e.now),
 		Outcome: o, Error: why, Actor: e.by.Actor, Reason: e.by.Reason, Counted: o == outcomeLost && e.counted,
 	})
-	r.Owner, r.OwnerRev, r.ClaimedAt = "", 0, time.Time{}
+	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = "", 0, time.Time{}, false
 }
 
 func (r *record) reopen(at time.Time) next {

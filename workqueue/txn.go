@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -98,7 +99,41 @@ func (t txns) claim(l located, n next, me session, config int64) (coord.Txn, err
 		Else:   []clientv3.Op{clientv3.OpGet(job)},
 	}
 	t.readBeside(&txn, l)
+	t.emptyInbox(&txn, l)
 	return txn, nil
+}
+
+// assign gives a job to a worker on the dispatcher's behalf: exactly a claim, or a
+// reclaim, by the worker's session, and an inbox entry that holds the record. The
+// leader's fence refuses an assignment of a dispatcher that was deposed, however
+// late it arrives.
+func (t txns) assign(l located, n next, orphan bool, to session, config, progress int64, leader coord.Fence) (coord.Txn, error) {
+	var txn coord.Txn
+	var err error
+	if orphan {
+		txn, err = t.reclaim(l, n, to, config, progress)
+	} else {
+		txn, err = t.claim(l, n, to, config)
+	}
+	if err != nil {
+		return coord.Txn{}, err
+	}
+	txn.Origin = "assign"
+	txn.If = append(txn.If, leader.Cmps()...)
+	if !n.claims() {
+		return txn, nil
+	}
+	// The worker reads what lies beside when it begins.
+	txn.Then = slices.DeleteFunc(txn.Then, clientv3.Op.IsGet)
+	txn.Then = append(txn.Then, clientv3.OpPut(t.keys.Assigned(to.id, l.record.ID), string(txn.Then[0].ValueBytes())))
+	return txn, nil
+}
+
+// emptyInbox takes the inbox entry of a claim away that ends.
+func (t txns) emptyInbox(txn *coord.Txn, l located) {
+	if l.record.claimed() && l.record.Assigned {
+		txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Assigned(l.record.Owner, l.record.ID)))
+	}
 }
 
 // mayClaim holds while the record is as it was read, me lives, and the config is
@@ -188,6 +223,7 @@ func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.Lease
 	if from != to {
 		txn.Then = append(txn.Then, clientv3.OpDelete(from))
 	}
+	t.emptyInbox(&txn, l)
 	if n.where == inDone {
 		if l.record.Beside > 0 {
 			txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Payload(l.record.ID)))

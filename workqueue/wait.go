@@ -74,7 +74,9 @@ func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) {
 
 // WaitEmpty blocks until no live job is left in the queue: none ready, scheduled
 // or claimed by anybody. It watches, and confirms with a linearizable read.
-// Records that cannot be read are not waited for: see [Queue.Undecodable]. It
+// In mode dispatch it counts every 10 s instead, since a worker does not watch all
+// jobs then. Records that cannot be read are not waited for: see
+// [Queue.Undecodable]. It
 // outlasts passing trouble of etcd; it ends with ctx, and with [coord.ErrClosed]
 // when the queue is closed.
 func (q *Queue) WaitEmpty(ctx context.Context) error {
@@ -87,16 +89,15 @@ func (q *Queue) WaitEmpty(ctx context.Context) error {
 func (q *Queue) waitEmpty(ctx context.Context) error {
 	ctx, stop := q.untilClosed(ctx)
 	defer stop()
-	if err := q.sync(ctx); err != nil {
+	if err := q.syncConfig(ctx); err != nil {
 		return err
 	}
 	changed, stopListening := q.index.listen()
 	defer stopListening()
+	var counted time.Time
 	for {
-		select {
-		case <-q.index.emptied():
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := q.suspectEmpty(ctx, changed, &counted); err != nil {
+			return err
 		}
 		empty, err := q.confirmEmpty(ctx)
 		switch {
@@ -113,6 +114,36 @@ func (q *Queue) waitEmpty(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// countEvery is how often live jobs are counted in mode dispatch.
+const countEvery = 10 * time.Second
+
+// suspectEmpty returns when the queue may be empty: the mirror shows no job, or,
+// in mode dispatch, it is time to count.
+func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, counted *time.Time) error {
+	if q.index.mode() == ModeDispatch {
+		if !counted.IsZero() {
+			rest(ctx, time.Until(counted.Add(countEvery)))
+		}
+		*counted = time.Now()
+		return context.Cause(ctx)
+	}
+	release, err := q.needJobs(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for q.index.mode() == ModeClaim {
+		select {
+		case <-q.index.emptied():
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // confirmEmpty tells whether no live job is left that can be read.

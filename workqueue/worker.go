@@ -33,6 +33,9 @@ type WorkerConfig struct {
 	DrainTimeout time.Duration
 	// Limit stops the worker after it has worked that many jobs; 0 means no limit.
 	Limit int
+	// StandForDispatcher makes the worker a candidate for the queue's dispatcher too,
+	// so that mode dispatch needs no service of its own: see [Dispatcher].
+	StandForDispatcher bool
 	// Hooks see what happens.
 	Hooks Hooks
 }
@@ -117,7 +120,7 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	w.hard, w.hardStop = context.WithCancelCause(context.Background())
 	defer w.hardStop(nil)
-	if err := w.q.sync(ctx); err != nil {
+	if err := w.q.syncConfig(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -125,6 +128,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	member, stop := w.member()
 	defer stop()
+	defer w.standForDispatcher(ctx)()
 	err := w.serveAll(ctx, member)
 	if left := w.drain(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("worker of %s: %d handlers ignore the end of their context and still run", w.q.name, left))
@@ -169,9 +173,46 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 		if err := w.register(ctx, s); err != nil {
 			w.log.Warn("register worker", zap.Error(err))
 		}
-		w.serve(ctx, s)
+		w.serveModes(ctx, s)
 	}
 	return nil
+}
+
+// serveModes works under one session, in one mode after another.
+func (w *Worker) serveModes(ctx context.Context, s *coord.Session) {
+	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
+		if w.q.index.mode() == ModeDispatch {
+			w.serveInbox(ctx, s)
+			continue
+		}
+		release, err := w.q.needJobs(ctx)
+		if err != nil {
+			return
+		}
+		w.serve(ctx, s)
+		release()
+	}
+}
+
+// standForDispatcher runs a dispatcher beside the worker where that is asked for,
+// and returns how to stop it.
+func (w *Worker) standForDispatcher(ctx context.Context) (stop func()) {
+	if !w.cfg.StandForDispatcher {
+		return func() {}
+	}
+	d, err := NewDispatcher(w.q, DispatcherConfig{TTL: w.cfg.SessionTTL})
+	if err != nil {
+		w.log.Error("stand for dispatcher", zap.Error(err))
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := d.Run(ctx); err != nil {
+			w.log.Error("dispatcher", zap.Error(err))
+		}
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 // register tells the peers which kinds this session works, on its lease. It is a
@@ -204,7 +245,7 @@ func (w *Worker) unregister(s *coord.Session) {
 	})
 }
 
-// serve claims and works jobs until the session or ctx is over.
+// serve claims and works jobs until the session, ctx, or the mode is over.
 func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 	changed, stop := w.q.index.listen()
 	defer stop()
@@ -223,6 +264,9 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 		}
 		select {
 		case <-changed:
+			if w.q.index.mode() == ModeDispatch {
+				return
+			}
 		case <-w.free:
 		case <-alarm.C:
 		case <-reconcile.C:
@@ -238,13 +282,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 // fill starts as many jobs as there are free slots, and returns when to look
 // again.
 func (w *Worker) fill(s *coord.Session) time.Time {
-	w.mu.Lock()
-	n := w.cfg.Concurrency - w.slots
-	if w.cfg.Limit > 0 {
-		n = min(n, w.cfg.Limit-w.started)
-	}
-	resume := w.resume
-	w.mu.Unlock()
+	n, resume := w.room()
 	if n <= 0 || s.Remaining() <= 0 {
 		return time.Time{}
 	}
@@ -258,13 +296,28 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	picked, wake := w.q.index.pick(n, ask)
 	for _, c := range picked {
 		w.occupy()
+		// What happens to a claimed job shows in the mirror, whatever the mode is by
+		// then.
+		release := w.q.holdJobs()
 		w.wg.Go(func() {
+			defer release()
 			if w.work(s, c) {
 				w.vacate(c)
 			}
 		})
 	}
 	return wake
+}
+
+// room is how many jobs more may start, and from when on.
+func (w *Worker) room() (n int, resume time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n = w.cfg.Concurrency - w.slots
+	if w.cfg.Limit > 0 {
+		n = min(n, w.cfg.Limit-w.started)
+	}
+	return n, w.resume
 }
 
 // occupy takes a slot.
