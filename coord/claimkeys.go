@@ -38,14 +38,14 @@ func (k Keyspace) semaphore(name string, permits int) claimKeys {
 }
 
 // slot is the key of the i-th claim.
-func (c claimKeys) slot(i int) string {
-	if c.only != "" {
-		return c.only
+func (k claimKeys) slot(i int) string {
+	if k.only != "" {
+		return k.only
 	}
-	return c.slots + strconv.Itoa(i)
+	return k.slots + strconv.Itoa(i)
 }
 
 // entry is the key of one waiting entry.
-func (c claimKeys) entry(sid string, n int64) string {
-	return c.wait + sid + "-" + strconv.FormatInt(n, 10)
+func (k claimKeys) entry(sid string, n int64) string {
+	return k.wait + sid + "-" + strconv.FormatInt(n, 10)
 }

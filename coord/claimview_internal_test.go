@@ -1,0 +1,156 @@
+package coord
+
+import (
+	"fmt"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// claimKeysFor are the keys of a lock and of a semaphore of three.
+func claimKeysFor(t *testing.T) (lock, sem claimKeys) {
+	t.Helper()
+	space, err := NewKeyspace("/r/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return space.lock("l"), space.semaphore("s", 3)
+}
+
+func kv(key, value string, created, mod, lease int64) *mvccpb.KeyValue {
+	return &mvccpb.KeyValue{Key: []byte(key), Value: []byte(value), CreateRevision: created, ModRevision: mod, Lease: lease}
+}
+
+const (
+	nonceA, nonceB, nonceC = "aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"
+	sidA, sidB, sidC       = "a.000000000000000a", "b.000000000000000b", "c.000000000000000c"
+)
+
+func waiter(sid, claim string) string {
+	return record(waiterRecord{Nonce: nonceA, Session: sid, SessionRev: 7, Claim: claim})
+}
+
+func TestViewOfKeys(t *testing.T) {
+	lock, sem := claimKeysFor(t)
+	holder := record(holderRecord{Nonce: nonceA, Owner: sidA, OwnerRev: 7})
+	for _, tc := range []struct {
+		name    string
+		keys    claimKeys
+		slots   []*mvccpb.KeyValue
+		entries []*mvccpb.KeyValue
+		want    string
+	}{
+		{"nothing", lock, nil, nil, "[0   open] [] false"},
+		{"held", lock, []*mvccpb.KeyValue{kv(lock.only, holder, 3, 9, 0)}, nil,
+			"[9 " + nonceA + " " + sidA + " held] [] false"},
+		{"freed", lock, []*mvccpb.KeyValue{kv(lock.only, record(holderRecord{Nonce: nonceB}), 3, 9, 0)}, nil,
+			"[9 " + nonceB + "  open] [] false"},
+		{"no JSON", lock, []*mvccpb.KeyValue{kv(lock.only, "junk", 3, 9, 0)}, nil, "[9   open] [] false"},
+		{"no nonce", lock, []*mvccpb.KeyValue{kv(lock.only, `{"owner":"`+sidA+`","owner_rev":"7"}`, 3, 9, 0)}, nil, "[9   open] [] false"},
+		{"an owner that could never be dead", lock, []*mvccpb.KeyValue{kv(lock.only, `{"w":"`+nonceA+`","owner":"`+sidA+`"}`, 3, 9, 0)}, nil, "[9   open] [] false"},
+		{"an unknown field", lock, []*mvccpb.KeyValue{kv(lock.only, `{"w":"`+nonceA+`","owner":"`+sidA+`","owner_rev":"7","new":1}`, 3, 9, 0)}, nil,
+			"[9 " + nonceA + " " + sidA + " held] [] false"},
+		{"permits, one missing, one foreign", sem,
+			[]*mvccpb.KeyValue{kv(sem.slot(1), holder, 3, 9, 0), kv(sem.slots+"1/2", "junk", 3, 9, 0), kv(sem.slots+"7", holder, 3, 9, 0)}, nil,
+			"[0   open][9 " + nonceA + " " + sidA + " held][0   open] [] false"},
+		{"oldest first, then by key", lock, nil,
+			[]*mvccpb.KeyValue{
+				kv(lock.entry(sidA, 1), waiter(sidA, nonceA), 30, 30, 1),
+				kv(lock.entry(sidB, 1), waiter(sidB, nonceB), 20, 20, 1),
+				kv(lock.entry(sidC, 9), waiter(sidC, nonceC), 20, 20, 1),
+			},
+			"[0   open] [" + sidB + " " + sidC + " " + sidA + "] false"},
+		{"foreign entries", lock, nil,
+			[]*mvccpb.KeyValue{
+				kv(lock.wait+"junk", "junk", 1, 1, 1),                                           // no record
+				kv(lock.entry(sidA, 1), waiter(sidA, nonceA), 2, 2, 0),                          // without a lease it would stay for ever
+				kv(lock.entry(sidA, 2)+"/x", waiter(sidA, nonceA), 3, 3, 1),                     // too deep
+				kv(lock.entry(sidB, 3), waiter(sidA, nonceA), 4, 4, 1),                          // under another's name
+				kv(lock.entry(sidA, 4), waiter(sidA, "short"), 5, 5, 1),                         // no claim to hand over
+				kv(lock.entry(sidA, 5), `{"session":"`+sidA+`","claim":"`+nonceA+`"}`, 6, 6, 1), // could never be dead
+				kv(lock.entry(sidA, 6), waiter(sidA, nonceC), 7, 7, 1),
+			},
+			"[0   open] [" + sidA + "] true"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := tc.keys.viewOf(tc.slots, tc.entries, 100)
+			got := ""
+			for _, s := range v.slots {
+				state := "held"
+				if s.open() {
+					state = "open"
+				}
+				got += fmt.Sprintf("[%d %s %s %s]", s.rev, s.nonce, s.Owner, state)
+			}
+			var who []string
+			for _, e := range v.entries {
+				who = append(who, e.Session)
+			}
+			got += fmt.Sprintf(" %v %v", who, v.foreign)
+			if got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestDecide(t *testing.T) {
+	held, dead, free := slotView{holderRecord: holderRecord{Owner: sidA, OwnerRev: 7}, nonce: nonceA},
+		slotView{holderRecord: holderRecord{Owner: sidB, OwnerRev: 7}, nonce: nonceB, dead: true}, slotView{}
+	mine := slotView{holderRecord: holderRecord{Owner: sidC, OwnerRev: 7}, nonce: nonceC}
+	slots := func(views ...slotView) []slotView {
+		for i := range views {
+			views[i].key = fmt.Sprint("slot", i)
+		}
+		return views
+	}
+	line := func(names ...string) (entries []entryView) {
+		for _, n := range names {
+			entries = append(entries, entryView{key: n})
+		}
+		return entries
+	}
+	steps := map[step]string{
+		stepGranted: "granted", stepTake: "take", stepEnqueue: "enqueue", stepFollow: "follow", stepHead: "head", stepGone: "gone",
+	}
+	for _, tc := range []struct {
+		name  string
+		slots []slotView
+		line  []entryView
+		me    string
+		want  string
+	}{
+		{"free", slots(free), nil, "", "take slot0"},
+		{"held", slots(held), nil, "", "enqueue"},
+		{"dead", slots(dead), nil, "", "take slot0"},
+		{"free, but one waits", slots(free), line("x"), "", "enqueue"},
+		{"dead, but one waits", slots(dead), line("x"), "", "enqueue"},
+		{"held, first in line", slots(held), line("me", "x"), "me", "head"},
+		{"held, second", slots(held), line("x", "me"), "me", "follow x"},
+		{"held, third", slots(held), line("x", "y", "me"), "me", "follow y"},
+		{"dead, first in line", slots(dead), line("me", "x"), "me", "take slot0"},
+		{"dead, second", slots(dead), line("x", "me"), "me", "follow x"},
+		{"handed over", slots(mine), line("x"), "me", "granted slot0"},
+		{"handed over, entry still seen", slots(mine), line("me"), "me", "granted slot0"},
+		{"claimed, answer lost", slots(held, mine), nil, "", "granted slot1"},
+		{"entry taken away", slots(held), line("x"), "me", "gone"},
+		{"entry taken away, slot free", slots(free), nil, "me", "gone"},
+		{"permits: first free one", slots(held, free, free), nil, "", "take slot1"},
+		{"permits: the first waiter takes the first", slots(held, free, dead), line("me", "x"), "me", "take slot1"},
+		{"permits: the second takes the second", slots(held, free, dead), line("x", "me"), "me", "take slot2"},
+		{"permits: a newcomer takes the third", slots(free, free, dead), line("x", "y"), "", "take slot2"},
+		{"permits: none is left for a newcomer", slots(held, free, dead), line("x", "y"), "", "enqueue"},
+		{"permits: none is left for the third", slots(held, free, dead), line("x", "y", "me"), "me", "follow y"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, slot, before := claimView{slots: tc.slots, entries: tc.line}.decide(tc.me, nonceC)
+			got := steps[s]
+			if k := slot.key + before.key; k != "" {
+				got += " " + k
+			}
+			if got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
