@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,85 +14,6 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 )
-
-// Config configures [New]. Only Name must be set.
-type Config struct {
-	// Name is the election's name.
-	Name string
-	// Root is the key prefix; "" means [coord.DefaultRoot].
-	Root string
-	// Identity is a label for people; "" means the host name. It need not be unique.
-	Identity string
-	// TTL is how long a dead leader's claim lasts; 0 means 10 s. See
-	// [coord.SessionConfig].
-	TTL time.Duration
-	// Grace is how long fn may go on after its context ended before its lease is left
-	// to run out; 0 means TTL.
-	Grace time.Duration
-	// Hooks see what happens.
-	Hooks Hooks
-	// Logger logs what no caller sees; nil logs nothing.
-	Logger *zap.Logger
-}
-
-// Hooks let a program see its terms come and go. Each may be nil, and must not
-// block.
-type Hooks struct {
-	// Elected: a term began; fn is called next.
-	Elected func(t *Term)
-	// Ended: fn has returned; cause is why its context ended, nil when it returned by
-	// itself.
-	Ended func(t *Term, cause error)
-	// Stuck: fn did not return within Grace after its context ended. The lease is left
-	// to run out.
-	Stuck func(t *Term)
-}
-
-func (h Hooks) withDefaults() Hooks {
-	if h.Elected == nil {
-		h.Elected = func(*Term) {}
-	}
-	if h.Ended == nil {
-		h.Ended = func(*Term, error) {}
-	}
-	if h.Stuck == nil {
-		h.Stuck = func(*Term) {}
-	}
-	return h
-}
-
-func (c Config) withDefaults() Config {
-	if c.TTL == 0 {
-		c.TTL = coord.DefaultTTL
-	}
-	if c.Grace == 0 {
-		c.Grace = c.TTL
-	}
-	if c.Identity == "" {
-		c.Identity, _ = os.Hostname()
-	}
-	if c.Identity == "" {
-		c.Identity = "unnamed"
-	}
-	if c.Logger == nil {
-		c.Logger = zap.NewNop()
-	}
-	c.Hooks = c.Hooks.withDefaults()
-	return c
-}
-
-func (c Config) validate() error {
-	if err := coord.ValidateName("election", c.Name); err != nil {
-		return err
-	}
-	if err := coord.ValidateName("identity", c.Identity); err != nil {
-		return err
-	}
-	if c.TTL < time.Second || c.Grace < 0 {
-		return &coord.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "it is at least 1s, and the grace is not negative"}
-	}
-	return nil
-}
 
 // Elector is one candidate of an election. Create it with [New] and Run it once.
 // Safe for concurrent use.
@@ -103,8 +24,12 @@ type Elector struct {
 	log    *zap.Logger
 
 	mu      sync.Mutex
+	running bool
 	session *coord.Session
 	term    *Term
+	// trouble is why there is no live session while Run runs; nil when there is one,
+	// or none was tried yet.
+	trouble error
 }
 
 // New returns an elector. It does not talk to etcd. The client stays the caller's
@@ -121,14 +46,20 @@ func New(client *clientv3.Client, cfg Config) (*Elector, error) {
 	return &Elector{client: client, store: store, cfg: cfg, log: cfg.Logger.With(zap.String("election", cfg.Name))}, nil
 }
 
-// Run stands for election until ctx ends, and calls fn while it leads. Fn must
+// Run stands for election until ctx ends, and calls fn while it leads, once at a
+// time. Fn must
 // return when its ctx ends; its causes are [coord.ErrSessionLost], [coord.ErrFenced],
 // [ErrResigned] and Run's own ctx. After a term that ended otherwise than by fn, Run
 // stands again, behind those who wait, and the next term has a higher token. When fn
 // returns by itself, Run gives the claim up and returns what fn returned. When ctx
 // ends, Run waits for fn, hands the claim over, and returns nil. Errors of etcd are
-// logged and survived; only a configuration that can never work is returned.
+// logged and survived; only a configuration that can never work is returned, and
+// [coord.ErrInvalid] when Run is running already.
 func (e *Elector) Run(ctx context.Context, fn func(ctx context.Context, t *Term) error) error {
+	if err := e.begin(); err != nil {
+		return err
+	}
+	defer e.finish()
 	defer e.closeSession(ctx)
 	for try := 0; ctx.Err() == nil; try++ {
 		t, err := e.campaign(ctx)
@@ -151,6 +82,22 @@ func (e *Elector) Run(ctx context.Context, fn func(ctx context.Context, t *Term)
 	return nil
 }
 
+func (e *Elector) begin() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running {
+		return &coord.InputError{Field: "elector", Value: e.cfg.Name, Reason: "it is running already: make one for each candidate"}
+	}
+	e.running = true
+	return nil
+}
+
+func (e *Elector) finish() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running, e.trouble = false, nil
+}
+
 // campaign waits until this elector leads.
 func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 	s, err := e.liveSession(ctx)
@@ -171,8 +118,8 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 	fnCtx, cancel := t.hold.Context(t.ctx)
 	defer cancel()
 	e.setTerm(t)
+	defer close(t.over) // whoever waits for it finds no term any more
 	defer e.setTerm(nil)
-	defer close(t.over)
 	defer t.end(nil)
 	e.cfg.Hooks.Elected(t)
 	returned := make(chan error, 1)
@@ -180,7 +127,9 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 	err, stuck := e.await(fnCtx, t, returned)
 	cause := context.Cause(fnCtx)
 	e.cfg.Hooks.Ended(t, cause)
-	if !stuck {
+	if stuck {
+		_ = t.keep(fmt.Errorf("%w: the term was left to run out", coord.ErrSessionLost))
+	} else {
 		e.giveUp(ctx, t)
 	}
 	e.dropLost(ctx)
@@ -236,12 +185,13 @@ func (e *Elector) liveSession(ctx context.Context) (*coord.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.TTL, 5*time.Second))
 	defer cancel()
 	s, err := coord.OpenSession(ctx, e.client, coord.SessionConfig{Root: e.cfg.Root, Identity: e.cfg.Identity, TTL: e.cfg.TTL, Logger: e.log})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.trouble = err
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
 	e.session = s
-	e.mu.Unlock()
 	return s, nil
 }
 
@@ -249,6 +199,9 @@ func (e *Elector) liveSession(ctx context.Context) (*coord.Session, error) {
 func (e *Elector) dropLost(ctx context.Context) {
 	e.mu.Lock()
 	s := e.session
+	if s != nil {
+		e.trouble = s.Err()
+	}
 	e.mu.Unlock()
 	if s != nil && s.Err() != nil {
 		e.closeSession(ctx)
@@ -285,14 +238,28 @@ func (e *Elector) Term() *Term {
 
 // Resign ends the current term: fn's context ends with cause [ErrResigned], and
 // once fn has returned, the first in line leads. It blocks until the claim was
-// given up or ctx ends. [ErrNotLeader] when there is no term.
+// given up or ctx ends, so fn itself must not wait for it: fn resigns by returning.
+// [ErrNotLeader] when there is no term.
 func (e *Elector) Resign(ctx context.Context) error { return e.resign(ctx, "") }
 
 // Transfer is Resign in favour of the candidate with that session: once fn has
 // returned, one Txn makes it leader, so that there is no moment without one.
-// [ErrNotLeader]; [coord.ErrRefused] when the session is no candidate: then the term
-// has ended all the same, and the first in line leads.
-func (e *Elector) Transfer(ctx context.Context, session string) error { return e.resign(ctx, session) }
+// [ErrNotLeader] when there is no term; [coord.ErrRefused] when the session is no
+// candidate, and then the term goes on. When it stops being one while fn returns, the
+// error is the same, but the first in line leads.
+func (e *Elector) Transfer(ctx context.Context, session string) error {
+	if e.Term() == nil {
+		return fmt.Errorf("election %s: %w", e.cfg.Name, ErrNotLeader)
+	}
+	candidates, err := e.Candidates(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(candidates, session) {
+		return fmt.Errorf("election %s: %w: session %q is no candidate", e.cfg.Name, coord.ErrRefused, session)
+	}
+	return e.resign(ctx, session)
+}
 
 func (e *Elector) resign(ctx context.Context, to string) error {
 	t := e.Term()
@@ -328,18 +295,18 @@ func (e *Elector) Candidates(ctx context.Context) ([]string, error) {
 	return st.Waiters, nil
 }
 
-// Healthz fails while this elector's session is over and no other was opened in
-// its place: it can neither lead nor stand. It never fails for merely not leading.
-// Its shape is that of the health checks of controller managers.
+// Healthz fails while Run runs without a live session: then this elector can
+// neither lead nor stand. It never fails for merely not leading. Its shape is that of
+// the health checks of controller managers.
 func (e *Elector) Healthz(*http.Request) error {
 	e.mu.Lock()
-	s := e.session
+	s, err := e.session, e.trouble
 	e.mu.Unlock()
-	if s == nil {
-		return nil
+	if s != nil {
+		err = s.Err()
 	}
-	if err := s.Err(); err != nil {
-		return fmt.Errorf("election %s: %w", e.cfg.Name, err)
+	if err != nil {
+		return fmt.Errorf("election %s: no session: %w", e.cfg.Name, err)
 	}
 	return nil
 }

@@ -69,11 +69,12 @@ type observer struct {
 func (o *observer) run(ctx context.Context) {
 	last := State{Status: Unknown}
 	for try := 0; ctx.Err() == nil; {
+		asked := time.Now()
 		st, err := o.store.LeadershipState(ctx, o.name)
 		switch {
 		case err == nil:
 			try = 0
-			last = stateOf(st)
+			last = stateOf(st, asked)
 		case time.Since(last.AsOf) > unknownAfter:
 			last = State{Status: Unknown, AsOf: last.AsOf}
 		}
@@ -88,18 +89,18 @@ func (o *observer) run(ctx context.Context) {
 	}
 }
 
-// stateOf judges a claim's state.
-func stateOf(st coord.ClaimState) State {
+// stateOf judges a claim's state, as it was or became since it was asked for.
+func stateOf(st coord.ClaimState, asked time.Time) State {
 	if st.Owner == "" || st.OwnerGone {
-		return State{Status: None, AsOf: time.Now()}
+		return State{Status: None, AsOf: asked}
 	}
-	return State{Status: Leader, Session: st.Owner, Token: st.Token, AsOf: time.Now()}
+	return State{Status: Leader, Session: st.Owner, Token: st.Token, AsOf: asked}
 }
 
-// watch returns a channel that gets a value when the leader's key or its owner's
-// session changes behind what was read, or the watch ends.
+// watch returns a channel that is closed when the leader's key or its owner's
+// session may have changed behind what was read, and a function that joins it.
 func (o *observer) watch(ctx context.Context, st coord.ClaimState, ok bool) (<-chan struct{}, func()) {
-	changed := make(chan struct{}, 2)
+	changed := make(chan struct{})
 	if !ok {
 		return changed, func() {}
 	}
@@ -108,21 +109,14 @@ func (o *observer) watch(ctx context.Context, st coord.ClaimState, ok bool) (<-c
 	if st.Owner != "" {
 		keys = append(keys, o.store.Keys().Session(st.Owner))
 	}
-	ended := make(chan struct{}, len(keys))
-	for _, key := range keys {
-		go func() {
-			defer func() { ended <- struct{}{} }()
-			for range o.store.Watch(ctx, key, st.Revision+1) {
-				break
-			}
-			changed <- struct{}{}
-		}()
-	}
+	go func() {
+		defer close(changed)
+		// Why it ended is not asked: the next read tells.
+		_ = o.store.AwaitChange(ctx, st.Revision+1, keys...)
+	}()
 	return changed, func() {
 		cancel()
-		for range keys {
-			<-ended
-		}
+		<-changed
 	}
 }
 

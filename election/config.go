@@ -1,0 +1,89 @@
+package election
+
+import (
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Config configures [New]. Only Name must be set.
+type Config struct {
+	// Name is the election's name.
+	Name string
+	// Root is the key prefix; "" means [coord.DefaultRoot].
+	Root string
+	// Identity is a label for people; "" means the host name. It need not be unique.
+	Identity string
+	// TTL is how long a dead leader's claim lasts; 0 means 10 s. See
+	// [coord.SessionConfig].
+	TTL time.Duration
+	// Grace is how long fn may go on after its context ended before its lease is left
+	// to run out; 0 means TTL.
+	Grace time.Duration
+	// Hooks see what happens.
+	Hooks Hooks
+	// Logger logs what no caller sees; nil logs nothing.
+	Logger *zap.Logger
+}
+
+// Hooks let a program see its terms come and go. Each may be nil, and must not
+// block.
+type Hooks struct {
+	// Elected: a term began; fn is called next.
+	Elected func(t *Term)
+	// Ended: fn has returned; cause is why its context ended, nil when it returned by
+	// itself.
+	Ended func(t *Term, cause error)
+	// Stuck: fn did not return within Grace after its context ended. The lease is left
+	// to run out.
+	Stuck func(t *Term)
+}
+
+func (h Hooks) withDefaults() Hooks {
+	if h.Elected == nil {
+		h.Elected = func(*Term) {}
+	}
+	if h.Ended == nil {
+		h.Ended = func(*Term, error) {}
+	}
+	if h.Stuck == nil {
+		h.Stuck = func(*Term) {}
+	}
+	return h
+}
+
+func (c Config) withDefaults() Config {
+	if c.TTL == 0 {
+		c.TTL = coord.DefaultTTL
+	}
+	if c.Grace == 0 {
+		c.Grace = c.TTL
+	}
+	if c.Identity == "" {
+		c.Identity, _ = os.Hostname()
+	}
+	if c.Identity == "" {
+		c.Identity = "unnamed"
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	c.Hooks = c.Hooks.withDefaults()
+	return c
+}
+
+func (c Config) validate() error {
+	if err := coord.ValidateName("election", c.Name); err != nil {
+		return err
+	}
+	if err := coord.ValidateName("identity", c.Identity); err != nil {
+		return err
+	}
+	if c.TTL < time.Second || c.Grace < 0 {
+		return &coord.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "it is at least 1s, and the grace is not negative"}
+	}
+	return nil
+}
