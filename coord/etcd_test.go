@@ -50,6 +50,27 @@ func open(t testing.TB, client *clientv3.Client, cfg coord.SessionConfig) *coord
 	return s
 }
 
+// openPatiently is open for a TTL that is short for a busy machine: what was lost
+// before it was opened is tried again.
+func openPatiently(t testing.TB, client *clientv3.Client, cfg coord.SessionConfig) *coord.Session {
+	t.Helper()
+	cfg.Root = etcdtest.Root(t)
+	for ctx := within(t); ; {
+		s, err := coord.OpenSession(ctx, client, cfg)
+		if err == nil {
+			t.Cleanup(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				defer cancel()
+				_ = s.Close(ctx) // its link may be silent
+			})
+			return s
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func newStore(t testing.TB, client *clientv3.Client, root string) *coord.Store {
 	t.Helper()
 	store, err := coord.NewStore(client, root, nil)

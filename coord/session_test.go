@@ -108,7 +108,7 @@ func TestSurvives_04_LostBeforeTheServerDeletesTheKey(t *testing.T) {
 			t.Parallel()
 			proxies, eps := proxyBefore(t, server.Endpoints()[0])
 			rec := &etcdtest.Recorder{}
-			s := open(t, etcdtest.NewClient(t, eps, rec.DialOptions()...), coord.SessionConfig{TTL: ttl})
+			s := openPatiently(t, etcdtest.NewClient(t, eps, rec.DialOptions()...), coord.SessionConfig{TTL: ttl})
 			deleted := deletion(t, direct, keyOf(s))
 			lost := make(chan time.Time, 1)
 			go func() { <-s.Done(); lost <- time.Now() }()
@@ -260,7 +260,7 @@ func TestSurvives_27_RestartsAndLostConnections(t *testing.T) {
 	t.Parallel()
 	server := etcdtest.New(t, etcdtest.Config{Proxies: true})
 	rec := &etcdtest.Recorder{}
-	s := open(t, server.ProxiedClient(t, rec.DialOptions()...), coord.SessionConfig{TTL: 4 * time.Second})
+	s := open(t, server.ProxiedClient(t, rec.DialOptions()...), coord.SessionConfig{TTL: 10 * time.Second})
 	renewedAgain := func() {
 		t.Helper()
 		rec.Reset()
@@ -318,7 +318,7 @@ func TestSurvives_53_CloseThroughASilentLink(t *testing.T) {
 	server := etcdtest.Shared(t)
 	direct := server.Client(t)
 	proxies, eps := proxyBefore(t, server.Endpoints()[0])
-	s := open(t, etcdtest.NewClient(t, eps), coord.SessionConfig{TTL: 2 * time.Second})
+	s := open(t, etcdtest.NewClient(t, eps), coord.SessionConfig{TTL: 5 * time.Second})
 	if _, err := s.Commit(within(t), nil, clientv3.OpPut(etcdtest.Root(t)+"x", "")); err != nil { // so that it has lanes
 		t.Fatal(err)
 	}
