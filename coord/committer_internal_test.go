@@ -58,6 +58,28 @@ func TestLostLaneCertainlyNotApplied(t *testing.T) {
 	}
 }
 
+// Between two lanes a Txn is certainly not applied, and can be withdrawn again.
+func TestWithdrawnBetweenTwoLanes(t *testing.T) {
+	w := newWorld(t)
+	c := w.openedCommitter(t)
+	if _, err := w.client.Revoke(within(t), c.laneLeaseNow()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan struct{})
+	w.mu.Lock()
+	w.onGrant = func() {
+		cancel()
+		<-waited
+	}
+	w.mu.Unlock()
+	_, err := c.Go(putTxn(w.data+"a", "")).Wait(ctx)
+	close(waited)
+	wantErr(t, err, errNotSent)
+	mustApply(t, c, putTxn(w.data+"b", ""))
+	wantVersions(t, w, map[string]int64{"a": 0, "b": 1})
+}
+
 // An open outcome is unknown when the lane is gone; the lane is not used again.
 func TestLostLaneAmbiguous(t *testing.T) {
 	for _, applied := range []bool{true, false} {

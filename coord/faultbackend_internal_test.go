@@ -41,6 +41,17 @@ type faultBackend struct {
 	n, reads int
 	late     []Txn
 	started  chan struct{} // closed and replaced when a Txn comes in
+	onGrant  func()        // called before a lease is granted
+}
+
+func (b *faultBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
+	b.mu.Lock()
+	onGrant := b.onGrant
+	b.mu.Unlock()
+	if onGrant != nil {
+		onGrant()
+	}
+	return b.backend.grant(ctx, id, ttl)
 }
 
 func (b *faultBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
