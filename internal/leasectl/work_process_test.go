@@ -59,7 +59,12 @@ type station struct {
 	endpoints string // what the processes are told
 }
 
-const testQueue = "q"
+const (
+	testQueue = "q"
+
+	// patience is how long anything may take on a busy machine, with the race detector. No test measures by it.
+	patience = 2 * time.Minute
+)
 
 func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
 	t.Helper()
@@ -118,7 +123,7 @@ func (s *station) refusal(id string) workqueue.Refusal {
 	s.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for ctx := s.within(30 * time.Second); ; {
+	for ctx := s.within(patience); ; {
 		found, err := s.queue.Refusals(ctx)
 		if err != nil {
 			s.t.Fatal(err)
@@ -134,7 +139,7 @@ func (s *station) refusal(id string) workqueue.Refusal {
 func (s *station) named(w *worker, n int) int {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for ctx := s.within(30 * time.Second); ; {
+	for ctx := s.within(patience); ; {
 		got := strings.Count(w.stdout.String(), "job/"+testQueue+"/")
 		if got >= n || ctx.Err() != nil {
 			return got
@@ -194,7 +199,7 @@ func (w *worker) says(text string) {
 	w.t.Helper()
 	select {
 	case <-w.stderr.when(text):
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		w.t.Fatalf("%q was not said", text)
 	}
 }
@@ -205,7 +210,7 @@ func (w *worker) exit() int {
 	select {
 	case <-w.done:
 		return w.cmd.ProcessState.ExitCode()
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		w.t.Fatal("the process does not end")
 		return -1
 	}
@@ -274,7 +279,7 @@ func wantClosed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal(what)
 	}
 }
