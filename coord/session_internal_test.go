@@ -139,7 +139,7 @@ func TestTheWindowIsAnchoredAtTheSendTime(t *testing.T) {
 			if n > 1 {
 				return silent(ctx, n)
 			}
-			time.Sleep(slow)
+			<-time.After(slow)
 			return e.ttl, nil
 		}
 		s := e.open(t, SessionConfig{})
