@@ -39,7 +39,9 @@ func TestHandlerOutcomes(t *testing.T) {
 			}
 			return nil, nil
 		}, workqueue.StateDone, "failed completed", ""},
-		{"too-large", workqueue.Params{}, func(context.Context, *workqueue.Claim) ([]byte, error) { return make([]byte, workqueue.MaxResult+1), nil }, workqueue.StateDead, "failed", "at most"},
+		{"too-large", workqueue.Params{}, func(context.Context, *workqueue.Claim) ([]byte, error) {
+			return make([]byte, workqueue.MaxResult+1), nil
+		}, workqueue.StateDead, "failed", "at most"},
 		{"timeout", workqueue.Params{Timeout: time.Millisecond, MaxAttempts: 1}, func(ctx context.Context, _ *workqueue.Claim) ([]byte, error) {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), workqueue.ErrAttemptTimeout) {
@@ -48,7 +50,9 @@ func TestHandlerOutcomes(t *testing.T) {
 			return nil, ctx.Err()
 		}, workqueue.StateDead, "failed", "longer than its timeout"},
 		{"at-most-once", workqueue.Params{AtMostOnce: true}, func(context.Context, *workqueue.Claim) ([]byte, error) { return nil, boom }, workqueue.StateDead, "failed", "boom"},
-		{"closed-by-hand", workqueue.Params{}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) { return nil, c.Complete(ctx, []byte("x")) }, workqueue.StateDone, "completed", ""},
+		{"closed-by-hand", workqueue.Params{}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
+			return nil, c.Complete(ctx, []byte("x"))
+		}, workqueue.StateDone, "completed", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
