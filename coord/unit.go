@@ -42,6 +42,7 @@ type unit struct {
 	evidence string
 	// touches are the keys that must not meet other units' in a batch.
 	touches []touch
+	inline  [6]touch // where touches begins
 	// ranged units touch more than single keys: nothing overtakes them.
 	ranged bool
 	// alone units share no batch.
@@ -92,7 +93,7 @@ func (u *unit) withdraw() bool { return u.phase.CompareAndSwap(phaseWaiting, pha
 // newUnit measures a Txn.
 func newUnit(t Txn) *unit {
 	u := &unit{txn: t, settled: make(chan struct{})}
-	u.touches = make([]touch, 0, 8)
+	u.touches = u.inline[:0]
 	u.addTxn(t, true)
 	u.evidence = evidenceOf(t.Then)
 	u.depth = depthOf(t)
@@ -209,7 +210,7 @@ func (u *unit) validate() error {
 	return nil
 }
 
-var errReadBetween = errors.New("Then reads a key between two writes of it")
+var errReadBetween = errors.New("a get of Then reads a key between two writes of it")
 
 // replayRev is the revision at which the i-th op of a branch, a get, sees now
 // what it saw inside the Txn that was applied at rev: reads see the earlier
