@@ -233,6 +233,7 @@ func TestBadInputIsRefusedBeforeItIsWritten(t *testing.T) {
 		"actor no UTF-8":          {func() error { _, err := d.q.BreakClaim(bounded(t), "x", workqueue.By{Actor: "\xff"}); return err }, "actor"},
 		"pause, reason too long":  {func() error { return d.q.Pause(bounded(t), workqueue.By{Reason: long}) }, "reason"},
 		"resume, actor too long":  {func() error { return d.q.Resume(bounded(t), workqueue.By{Actor: long}) }, "actor"},
+		"an unknown mode":         {func() error { return d.q.SetMode(bounded(t), "fast", ann) }, "mode"},
 		"list an unknown state":   {func() error { return firstError(d.q, workqueue.Filter{States: []workqueue.State{"rady"}}) }, "state"},
 		"queue without a name":    {opening(workqueue.Config{}), "queue"},
 		"queue name too long":     {opening(workqueue.Config{Queue: long}), "queue"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +122,9 @@ func checkInvariants(t *testing.T, what string, before *record, n next) {
 	}
 	if r.claimed() != n.claims() || r.claimed() != (r.OwnerRev != 0) || r.claimed() != !r.ClaimedAt.IsZero() {
 		fail("owner %q, revision %d, claimed at %v in %d", r.Owner, r.OwnerRev, r.ClaimedAt, n.where)
+	}
+	if r.Assigned && !r.claimed() {
+		fail("it is assigned to nobody")
 	}
 	if r.claimed() && !r.RunAt.IsZero() {
 		fail("a claimed job waits until %v", r.RunAt)
@@ -344,6 +346,7 @@ func TestRandomWalksKeepTheInvariants(t *testing.T) {
 			now = now.Add(time.Duration(dice.IntN(3000)) * time.Millisecond)
 			e := testEvent(allVerbs[dice.IntN(len(allVerbs))])
 			e.now, e.at, e.counted, e.permanent = now, now.Add(time.Duration(dice.IntN(5)-2)*time.Second), dice.IntN(2) == 0, dice.IntN(8) == 0
+			e.assigned = dice.IntN(2) == 0
 			e.nonce, e.owner, e.err = fmt.Sprintf("%016x", step+1), fmt.Sprintf("s%d", dice.IntN(3)), ""
 			if dice.IntN(2) == 0 {
 				e.err = "oops"
@@ -373,48 +376,6 @@ func TestRandomWalksKeepTheInvariants(t *testing.T) {
 			if t.Failed() {
 				return
 			}
-		}
-	}
-}
-
-func TestViewNamesTheState(t *testing.T) {
-	alive := func(string, int64) bool { return true }
-	for _, tc := range []struct {
-		state string
-		lives func(string, int64) bool
-		last  string
-		want  State
-	}{
-		{"open, due", nobody, outcomeFailed, StateReady},
-		{"open, later", nobody, outcomeFailed, StateRetry},
-		{"open, later", nobody, outcomeLost, StateRetry},
-		{"open, later", nobody, outcomeSnoozed, StateScheduled},
-		{"open, later", nobody, "", StateScheduled},
-		{"claimed", alive, "", StateClaimed},
-		{"claimed", nobody, "", StateOrphan},
-		{"done", nobody, "", StateDone},
-		{"dead", nobody, "", StateDead},
-	} {
-		r, where := jobIn(tc.state)
-		if r.Attempts = nil; tc.last != "" {
-			r.Attempts = []Attempt{{Outcome: tc.last}}
-		}
-		j := r.view("q", where, 42, testNow, tc.lives)
-		if j.State != tc.want {
-			t.Errorf("%s after %q: got %s, want %s", tc.state, tc.last, j.State, tc.want)
-		}
-		if held := tc.state == "claimed"; held != (j.Owner != "") || held != (j.Token == 42) || j.Revision != 42 {
-			t.Errorf("%s: owner %q, token %s, revision %d", tc.state, j.Owner, j.Token, j.Revision)
-		}
-	}
-	r, where := jobIn("done")
-	r.Outcome = outcomeCancelled
-	if got := r.view("q", where, 1, testNow, nobody).State; got != StateCancelled {
-		t.Errorf("got %s, want cancelled", got)
-	}
-	for _, s := range allStates {
-		if over := slices.Contains([]State{StateDone, StateDead, StateCancelled}, s); s.Live() == over {
-			t.Errorf("%s is live: %v", s, s.Live())
 		}
 	}
 }

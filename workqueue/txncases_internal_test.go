@@ -60,6 +60,22 @@ var txnCases = []txnCase{
 		l := w.job("open, due")
 		return w.claim(l, w.step(l, verbClaim), w.me, rev)
 	}, []string{"config", "jobs/x", "payloads/x", "progress/x"}, claiming},
+	{"assign an open job", "assign", func(w *world) (coord.Txn, error) {
+		l := w.job("open, due")
+		n := w.step(l, verbClaim, func(e *event) { e.assigned = true })
+		return w.assign(l, n, false, w.me, 0, 0, w.leader)
+	}, []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x"}, leading(claiming)},
+	{"assign an orphan", "assign", assignAfter(0), []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x"}, leading(reclaiming)},
+	{"assign an orphan: put back", "assign", assignAfter(1), []string{"jobs/x", "payloads/x", "progress/x"}, leading(reclaiming)},
+	{"assign an orphan: buried", "assign", assignAfter(2), []string{"dead/x", "payloads/x", "progress/x"}, leading(reclaiming)},
+	{"complete an assigned job", "close", func(w *world) (coord.Txn, error) {
+		l := w.job("claimed", func(r *record) { r.Assigned = true })
+		return w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
+	}, []string{"done/x"}, guarding("job")},
+	{"break an assigned claim", "intervene", func(w *world) (coord.Txn, error) {
+		l := w.job("claimed", func(r *record) { r.Assigned = true })
+		return w.intervene(l, w.step(l, verbBreak), w.lease)
+	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"reclaim: claimed by another", "reclaim", reclaimAfter(0), []string{"jobs/x", "payloads/x", "progress/x"}, reclaiming},
 	{"reclaim: put back", "reclaim", reclaimAfter(1), []string{"jobs/x", "payloads/x", "progress/x"}, reclaiming},
 	{"reclaim: buried", "reclaim", reclaimAfter(2), []string{"dead/x", "payloads/x", "progress/x"}, reclaiming},
@@ -107,6 +123,18 @@ var txnCases = []txnCase{
 	{"keep the evidence of a refusal", "refused", func(w *world) (coord.Txn, error) {
 		return w.refused("x", "{}", w.lease), nil
 	}, []string{"refused/x"}, nil},
+}
+
+// leading adds the leader's fence.
+func leading(closes []string) []string { return append(slices.Clone(closes), guarding("leader")...) }
+
+// assignAfter assigns an orphan that was assigned to its lost owner too.
+func assignAfter(losses int) func(w *world) (coord.Txn, error) {
+	return func(w *world) (coord.Txn, error) {
+		l := w.job("claimed", func(r *record) { r.Losses, r.MaxLosses, r.Assigned = losses, 3, true })
+		n := w.step(l, verbReclaim, func(e *event) { e.counted, e.assigned = true, true })
+		return w.assign(l, n, true, w.me, 0, w.progressRev(), w.leader)
+	}
 }
 
 func reclaimAfter(losses int) func(w *world) (coord.Txn, error) {
