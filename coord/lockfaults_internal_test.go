@@ -218,6 +218,38 @@ func TestSurvives_13_GivingUpInTheMomentOfEachStep(t *testing.T) {
 	}
 }
 
+// A waiter withdraws in the moment in which the claim is handed over to it: it gives
+// it up, and the next one has it.
+func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
+	for _, sent := range []bool{true, false} {
+		t.Run(fmt.Sprintf("sent %v", sent), func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t)
+			a, b, c := l.session(t), l.session(t), l.session(t)
+			h := <-l.acquires(within(t), a)
+			ctx, quit := context.WithCancel(within(t))
+			second := l.acquires(ctx, b)
+			l.wants(a, b)
+			third := l.acquires(within(t), c)
+			l.wants(a, b, c)
+			arrived, gate := l.stuckAt("put slot,delete entry,", sent)
+			released := make(chan error, 1)
+			go func() { released <- h.Release(within(t)) }()
+			<-arrived
+			quit()
+			if h := <-second; h != nil { // it learned of it just before
+				wantErr(t, h.Release(within(t)), nil)
+			}
+			close(gate)
+			wantErr(t, <-released, nil)
+			h = <-third
+			l.wants(c)
+			wantErr(t, h.Release(within(t)), nil)
+			l.nothingLeft(a, b, c)
+		})
+	}
+}
+
 // stuckAt keeps the first Txn that writes such things on its way, or its answer,
 // until gate is closed; arrived is closed when it is stuck.
 func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
