@@ -230,6 +230,7 @@ func TestOnlyARefusalByEtcdIsolatesAnOrigin(t *testing.T) {
 // NOSPACE is an ambiguous answer: etcd applies first and then complains. When
 // there is room again, the outcome is found out.
 func TestSurvives_38_NoSpace(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.New(t, etcdtest.Config{QuotaBackendBytes: 4 << 20})
 	w := worldOn(t, cluster.Client(t))
 	c := w.openedCommitter(t)

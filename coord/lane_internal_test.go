@@ -104,6 +104,7 @@ func outcomes(w *world, have int64) []struct {
 // However an answer is lost, every unit of the batch happens once, each caller is
 // told exactly what its unit did and read, and a late original changes nothing.
 func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
+	t.Parallel()
 	for _, loss := range lossy {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
@@ -226,6 +227,7 @@ func (c *Committer) forgive() {
 // When the lane's revision is compacted before anybody could read what the units
 // did, nobody claims to know.
 func TestCompactedRevisionIsUnknown(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.New(t, etcdtest.Config{})
 	w := worldOn(t, cluster.Client(t))
 	c := w.openedCommitter(t)

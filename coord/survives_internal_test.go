@@ -43,6 +43,7 @@ func (w *world) claim(t *testing.T, name string) Fence {
 // A commit under a lock writes other keys than the lock: its own success does not
 // falsify its guard, so only the lane keeps a repeat from happening twice.
 func TestCommitUnderALockHappensOnce(t *testing.T) {
+	t.Parallel()
 	for _, loss := range lossy {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +175,7 @@ func (w *world) under(t *testing.T, fn func()) {
 // 200 commits with random losses: each happens exactly once, its counter and its
 // audit entry agree, and its caller is told so.
 func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
+	t.Parallel()
 	const workers, commits = 10, 20
 	w := newWorld(t)
 	s := w.session(t)
@@ -215,7 +217,8 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 // Claimers race for the same keys while answers get lost: each key is given to
 // exactly one, and exactly that one is told so, never "lost" of its own success.
 func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
-	const claimers, keys = 8, 25
+	t.Parallel()
+	const claimers, keys = 8, 15
 	w := newWorld(t)
 	drops := newChaos(t, w)
 	var yours [keys][claimers]string
@@ -270,6 +273,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 // The life of a claim (claim, commit, release by delete) with each step's answer
 // lost in turn, in every way: what the caller is told is what etcd shows.
 func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
+	t.Parallel()
 	for _, loss := range lossy {
 		for step := range 3 {
 			t.Run(fmt.Sprintf("%s at step %d", loss.name, step), func(t *testing.T) {
