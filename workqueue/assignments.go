@@ -22,7 +22,7 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 	if len(x.scheduled) > 0 {
 		wake = x.scheduled[0].record.RunAt
 	}
-	if x.config.Paused || x.config.Mode != ModeDispatch {
+	if x.config.Paused || x.config.Mode != modeDispatch {
 		return nil, time.Time{}
 	}
 	workers := x.withRoom(prefetch)
@@ -95,10 +95,10 @@ func (x *index) unassign(e *entry) {
 func (x *index) mode() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.config.Mode == ModeDispatch {
-		return ModeDispatch
+	if x.config.Mode == modeDispatch {
+		return modeDispatch
 	}
-	return ModeClaim
+	return modeClaim
 }
 
 // runsHere tells whether a handler of the job runs in this process, an abandoned

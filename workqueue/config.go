@@ -60,24 +60,24 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 	})
 }
 
-// The ways to share a queue's jobs among its workers. The mode is a hint: results
-// carry tokens in both, so switching while everything runs is safe.
+// The ways to share a queue's jobs among its workers.
 const (
-	// ModeClaim: each worker claims for itself. The default.
-	ModeClaim = "claim"
-	// ModeDispatch: a [Dispatcher] hands jobs out, and workers watch only their inbox.
-	ModeDispatch = "dispatch"
+	modeClaim    = "claim"
+	modeDispatch = "dispatch"
 )
 
-// SetMode switches between [ModeClaim] and [ModeDispatch]. Workers follow by watch;
-// what they run goes on.
+// SetMode says how the queue's jobs are shared among its workers: "claim", the
+// default, where each claims for itself, or "dispatch", where a [Dispatcher] hands
+// jobs out and workers watch only their inbox. Workers follow by watch; what they run
+// goes on. The mode is a hint: results carry tokens in both, so switching while
+// everything runs is safe.
 func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
-	if mode != ModeClaim && mode != ModeDispatch {
+	if mode != modeClaim && mode != modeDispatch {
 		return fmt.Errorf("set mode of queue %s: %w", q.name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
 	}
 	return q.change(ctx, "set mode of queue "+q.name, by, func(c *config) {
 		c.Mode = mode
-		if mode == ModeClaim {
+		if mode == modeClaim {
 			c.Mode = ""
 		}
 	})

@@ -15,7 +15,7 @@ func TestDispatchGivesEachJobToOneWorker(t *testing.T) {
 	t.Parallel()
 	root := etcdtest.Root(t)
 	q := open(t, workqueue.Config{Root: root})
-	if err := q.SetMode(t.Context(), workqueue.ModeDispatch, workqueue.By{Actor: "test"}); err != nil {
+	if err := q.SetMode(t.Context(), "dispatch", workqueue.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	const jobs, workers = 200, 20
@@ -92,9 +92,9 @@ func TestModeSwitchesWhileWorkersRun(t *testing.T) {
 	}
 	for i := range 30 {
 		if i%10 == 5 {
-			mode := workqueue.ModeDispatch
+			mode := "dispatch"
 			if i%20 == 15 {
-				mode = workqueue.ModeClaim
+				mode = "claim"
 			}
 			if err := q.SetMode(ctx, mode, workqueue.By{Actor: "test"}); err != nil {
 				t.Fatal(err)

@@ -203,7 +203,7 @@ func (w *Worker) serveInbox(ctx context.Context, s *coord.Session) {
 	defer reconcile.Stop()
 	for !(w.limited() && w.idle()) {
 		alarm := w.fillFrom(s, box)
-		if w.q.index.mode() != ModeDispatch && box.idle() {
+		if w.q.index.mode() != modeDispatch && box.idle() {
 			return // what was assigned before the switch is worked off first
 		}
 		select {

@@ -41,7 +41,7 @@ func NewDispatcher(q *Queue, cfg DispatcherConfig) (*Dispatcher, error) {
 		cfg.Identity = q.cfg.Identity
 	}
 	e, err := election.New(q.client, election.Config{
-		Name: DispatcherElection(q.name), Root: q.cfg.Root, Identity: cfg.Identity, TTL: cfg.TTL, Logger: q.log,
+		Name: q.DispatcherElection(), Root: q.cfg.Root, Identity: cfg.Identity, TTL: cfg.TTL, Logger: q.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("new dispatcher: %w", err)
@@ -49,8 +49,8 @@ func NewDispatcher(q *Queue, cfg DispatcherConfig) (*Dispatcher, error) {
 	return &Dispatcher{q: q, cfg: cfg, e: e}, nil
 }
 
-// DispatcherElection is the name of the election whose leader dispatches a queue.
-func DispatcherElection(queue string) string { return "dispatcher:" + queue }
+// DispatcherElection is the name of the election whose leader dispatches the queue.
+func (q *Queue) DispatcherElection() string { return "dispatcher:" + q.name }
 
 // Run stands for dispatcher until ctx ends, and dispatches while it leads. It
 // returns nil after a clean stop, which hands over to a standby at once. It survives

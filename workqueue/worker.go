@@ -181,7 +181,7 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 // serveModes works under one session, in one mode after another.
 func (w *Worker) serveModes(ctx context.Context, s *coord.Session) {
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
-		if w.q.index.mode() == ModeDispatch {
+		if w.q.index.mode() == modeDispatch {
 			w.serveInbox(ctx, s)
 			continue
 		}
@@ -264,7 +264,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 		}
 		select {
 		case <-changed:
-			if w.q.index.mode() == ModeDispatch {
+			if w.q.index.mode() == modeDispatch {
 				return
 			}
 		case <-w.free:

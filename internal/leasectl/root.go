@@ -70,6 +70,8 @@ func verbs(a *app) []*cobra.Command {
 		newEnqueue(a),
 		newWork(a),
 		newJobs(a),
+		newQueues(a),
+		newDispatch(a),
 		newDev(a),
 		newDemo(a),
 		newBench(a),

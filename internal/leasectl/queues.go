@@ -1,0 +1,15 @@
+package leasectl
+
+import "github.com/spf13/cobra"
+
+func newQueues(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:     "queues",
+		Short:   "Look at queues, pause them, choose how their jobs are shared",
+		GroupID: groupLook,
+		Example: `  leasectl queues ls
+  leasectl queues pause mail --reason "smtp is down"
+  leasectl queues set mail --mode dispatch`,
+		Aliases: []string{"queue", "q"},
+	}, newQueuesLs(a), newQueuesSet(a), newQueuesPause(a), newQueuesResume(a))
+}

@@ -1,0 +1,108 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+// queueChange is a change of a queue's config, as a verb makes it.
+type queueChange struct {
+	what string // for people: "pause", "set mode dispatch of"
+	past string
+	do   func(context.Context, *workqueue.Queue, workqueue.By) error
+}
+
+func newQueuesSet(a *app) *cobra.Command {
+	var m mutation
+	var mode string
+	cmd := &cobra.Command{
+		Use:   "set QUEUE --mode claim|dispatch",
+		Short: "Choose how a queue's jobs are shared among its workers",
+		Long: `Choose how a queue's jobs are shared: in mode claim each worker claims for itself;
+in mode dispatch one elected dispatcher hands them out, and workers watch only
+their inbox, so thousands can serve one queue. Workers follow at once; what they
+run goes on. Mode dispatch needs a dispatcher: see leasectl dispatch.`,
+		Example: `  leasectl queues set mail --mode dispatch
+  leasectl queues set mail --mode claim --dry-run`,
+		Args: takes("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if mode != "claim" && mode != "dispatch" {
+				return usagef("--mode claim or --mode dispatch", "--mode is %q: want claim or dispatch", mode)
+			}
+			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
+				what: "set mode " + mode + " of", past: "set to mode " + mode,
+				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.SetMode(ctx, mode, by) },
+			})
+		},
+	}
+	m.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&mode, "mode", "", "share jobs by `MODE`: claim or dispatch")
+	return cmd
+}
+
+func newQueuesPause(a *app) *cobra.Command {
+	var m mutation
+	cmd := &cobra.Command{
+		Use:   "pause QUEUE",
+		Short: "Stop claiming from a queue",
+		Long: `Stop claiming from a queue: once this returns, no worker claims a job from it.
+Jobs that run go on. Enqueuing goes on too.`,
+		Example: `  leasectl queues pause mail --reason "smtp is down"`,
+		Args:    takes("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
+				what: "pause", past: "paused",
+				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Pause(ctx, by) },
+			})
+		},
+	}
+	m.addFlags(cmd.Flags())
+	return cmd
+}
+
+func newQueuesResume(a *app) *cobra.Command {
+	var m mutation
+	cmd := &cobra.Command{
+		Use:     "resume QUEUE",
+		Short:   "Claim from a paused queue again",
+		Example: `  leasectl queues resume mail`,
+		Args:    takes("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
+				what: "resume", past: "resumed",
+				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Resume(ctx, by) },
+			})
+		},
+	}
+	m.addFlags(cmd.Flags())
+	return cmd
+}
+
+// runQueueChange shows what is there, and changes exactly that.
+func (a *app) runQueueChange(ctx context.Context, name string, m mutation, change queueChange) error {
+	return a.withQueue(ctx, name, func(c *connection, q *workqueue.Queue) error {
+		ctx, cancel := a.bounded(ctx)
+		defer cancel()
+		s, err := q.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		would := ""
+		if m.dryRun {
+			would = "would "
+		}
+		a.notef("%s root %s: %s%s queue %s (mode %s, paused %s, config revision %d)",
+			c.endpoints[0], c.root, would, change.what, name, s.Mode, yesNo(s.Paused), s.Revision)
+		if m.dryRun {
+			return nil
+		}
+		if err := change.do(ctx, q, workqueue.By{Actor: actor(), Reason: m.reason, Revision: s.Revision}); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "queue/%s %s\n", name, change.past)
+		return err
+	})
+}
