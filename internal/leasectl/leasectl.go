@@ -16,6 +16,7 @@ package leasectl
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 
@@ -50,6 +51,10 @@ func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	var ended *commandEnded
+	if errors.As(err, &ended) {
+		return ended.code // it has said itself what there was to say
 	}
 	if code, ok := interruptCode(ctx, err); ok {
 		a.printError(interrupted(ctx))

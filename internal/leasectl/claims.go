@@ -1,0 +1,166 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/spf13/cobra"
+)
+
+// claimNoun is what locks and elections have in common: a claim under a name, and who waits for it.
+type claimNoun struct {
+	noun, plural string
+	owner, line  string // the headings of who has it and of who waits
+	held, free   string // the states
+	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
+	names        func(*coord.Store, context.Context) ([]string, error)
+}
+
+var (
+	lockNoun = claimNoun{
+		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
+		state: (*coord.Store).LockState, names: (*coord.Store).LockNames,
+	}
+	electionNoun = claimNoun{
+		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
+		state: (*coord.Store).LeadershipState, names: (*coord.Store).ElectionNames,
+	}
+)
+
+// claimItem is a lock or an election in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps
+// exactly.
+type claimItem struct {
+	Name     string    `json:"name"`
+	State    string    `json:"state"`
+	Owner    string    `json:"owner"`      // session; empty when there is none
+	Token    string    `json:"token"`      // empty when there is no owner
+	Gone     bool      `json:"owner_gone"` // its session is: the claim can be taken
+	Since    time.Time `json:"since,omitzero"`
+	Waiters  []string  `json:"waiters"` // sessions, first in line first
+	Key      string    `json:"key"`
+	ForcedBy string    `json:"forced_by,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
+	Revision string    `json:"revision"`
+}
+
+func (n claimNoun) item(name string, st coord.ClaimState) claimItem {
+	item := claimItem{
+		Name: name, State: n.free, Owner: st.Owner, Gone: st.OwnerGone, Since: st.Since, Waiters: st.Waiters, Key: st.Key,
+		ForcedBy: st.ForcedBy, Reason: st.Reason, Revision: strconv.FormatInt(st.Revision, 10),
+	}
+	if st.Owner != "" {
+		item.Token = st.Token.String()
+		item.State = n.held
+	}
+	if st.OwnerGone {
+		item.State = "orphan"
+	}
+	if item.Waiters == nil {
+		item.Waiters = []string{}
+	}
+	return item
+}
+
+func (n claimNoun) ref(name string) string { return n.noun + "/" + name }
+
+func (n claimNoun) view() view[claimItem] {
+	return view[claimItem]{
+		name: func(i claimItem) string { return n.ref(i.Name) },
+		columns: []column[claimItem]{
+			{"NAME", func(i claimItem) string { return i.Name }},
+			{"STATE", func(i claimItem) string { return i.State }},
+			{n.owner, func(i claimItem) string { return i.Owner }},
+			{"TOKEN", func(i claimItem) string { return i.Token }},
+			{n.line, func(i claimItem) string { return strconv.Itoa(len(i.Waiters)) }},
+			{"AGE", func(i claimItem) string {
+				if i.Since.IsZero() || i.Owner == "" {
+					return ""
+				}
+				return age(time.Since(i.Since))
+			}},
+		},
+	}
+}
+
+// withStore connects, calls f with the store of the root, and closes the connection again.
+func (a *app) withStore(ctx context.Context, f func(*connection, *coord.Store) error) error {
+	return a.withEtcd(ctx, func(c *connection) error {
+		store, err := coord.NewStore(c.Client, c.root, nil)
+		if err != nil {
+			return err
+		}
+		return f(c, store)
+	})
+}
+
+// readClaim reads a claim that must exist: held, waited for, or freed by force.
+func (a *app) readClaim(ctx context.Context, s *coord.Store, n claimNoun, name string) (coord.ClaimState, error) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	st, err := n.state(s, ctx, name)
+	if err == nil && st.Owner == "" && len(st.Waiters) == 0 && st.ForcedBy == "" {
+		return st, &failure{code: exitNotFound, err: fmt.Errorf("nobody has or waits for %s %q", n.noun, name), try: "leasectl " + n.plural + " ls"}
+	}
+	return st, err
+}
+
+func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = takes()
+	cmd.Aliases = []string{"list"}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		format, err := a.format(allFormats...)
+		if err != nil {
+			return err
+		}
+		ctx := cmd.Context()
+		return a.withStore(ctx, func(_ *connection, s *coord.Store) error {
+			items, err := a.listClaims(ctx, s, n)
+			if err != nil {
+				return err
+			}
+			return printList(a.out, format, n.view(), items)
+		})
+	}
+	return cmd
+}
+
+func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]claimItem, error) {
+	bounded, cancel := a.bounded(ctx)
+	defer cancel()
+	names, err := n.names(s, bounded)
+	if err != nil {
+		return nil, err
+	}
+	var items []claimItem
+	for _, name := range names {
+		bounded, cancel := a.bounded(ctx)
+		st, err := n.state(s, bounded, name)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, n.item(name, st))
+	}
+	return items, nil
+}
+
+func newClaimsGet(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = takes("NAME")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		format, err := a.format(allFormats...)
+		if err != nil {
+			return err
+		}
+		return a.withStore(cmd.Context(), func(_ *connection, s *coord.Store) error {
+			st, err := a.readClaim(cmd.Context(), s, n, args[0])
+			if err != nil {
+				return err
+			}
+			return printItem(a.out, format, n.view(), n.item(args[0], st))
+		})
+	}
+	return cmd
+}

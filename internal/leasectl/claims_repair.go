@@ -1,0 +1,119 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/spf13/cobra"
+)
+
+// claimRepair takes a claim from its owner, on somebody's behalf.
+type claimRepair struct {
+	claimNoun
+	verb, past string
+}
+
+// claimRepairOptions are the flags of every such repair.
+type claimRepairOptions struct {
+	mutation
+	to    string
+	token int64
+}
+
+func (o *claimRepairOptions) addFlags(cmd *cobra.Command) {
+	o.mutation.addFlags(cmd.Flags())
+	cmd.Flags().Int64Var(&o.token, "token", 0, "only if the claim still has token `N`, as get shows it")
+}
+
+// newClaimRepair completes the command of a repair; check looks at its own flags.
+func newClaimRepair(a *app, r claimRepair, o *claimRepairOptions, check func(cmd *cobra.Command) error, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = takes("NAME")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("token") && o.token <= 0 {
+			return usagef("leasectl "+r.plural+" get "+args[0], "--token is %d: it must be positive", o.token)
+		}
+		if err := check(cmd); err != nil {
+			return err
+		}
+		return a.runClaimRepair(cmd.Context(), r, args[0], *o)
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// runClaimRepair looks at the claim, says what it found and where, asks, and acts only on exactly that: the action is
+// guarded by the token that was shown.
+func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o claimRepairOptions) error {
+	format, err := a.format(allFormats...)
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, func(c *connection, s *coord.Store) error {
+		seen, err := a.readClaim(ctx, s, r.claimNoun, name)
+		if err != nil {
+			return err
+		}
+		to, err := r.check(name, seen, o)
+		if err != nil {
+			return err
+		}
+		would := ""
+		if o.dryRun {
+			would = "would "
+		}
+		a.notef("%s root %s: %s%s %s from %s (token %s) to %s", c.endpoints[0], c.root, would, r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
+		if err := a.confirm(&o.mutation, "Take %s from %s, which may still be running", r.ref(name), seen.Owner); err != nil || o.dryRun {
+			return err
+		}
+		bounded, cancel := a.bounded(ctx)
+		defer cancel()
+		if o.to == "" {
+			to = "" // not the one shown: whoever is first by then
+		}
+		if err := s.ForceRelease(bounded, seen, coord.Force{To: to, Actor: actor(), Reason: o.reason}); err != nil {
+			return err
+		}
+		return a.printClaimRepaired(bounded, format, r, s, name)
+	})
+}
+
+// check returns whom the claim would go to, or the error that the repair would end with.
+func (r claimRepair) check(name string, seen coord.ClaimState, o claimRepairOptions) (to string, err error) {
+	try := "leasectl " + r.plural + " get " + name
+	switch {
+	case seen.Owner == "":
+		return "", &failure{code: exitConflict, err: fmt.Errorf("%s %s: nobody has it", r.verb, r.ref(name)), try: try}
+	case o.token != 0 && coord.Token(o.token) != seen.Token:
+		return "", &failure{code: exitConflict, err: fmt.Errorf("%s %s: it has moved: its token is %s, not %d", r.verb, r.ref(name), seen.Token, o.token), try: try}
+	case o.to != "":
+		return successor(seen, name, o.to)
+	case len(seen.Waiters) > 0:
+		return seen.Waiters[0], nil
+	}
+	return "", nil
+}
+
+func heirOf(to string) string {
+	if to == "" {
+		return "nobody, since nobody waits"
+	}
+	return to
+}
+
+func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepair, s *coord.Store, name string) error {
+	if format == formatName {
+		return a.printLine(r.ref(name))
+	}
+	st, err := r.state(s, ctx, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case format == formatJSON:
+		return printItem(a.out, format, r.view(), r.item(name, st))
+	case st.Owner == "":
+		return a.printLine(r.ref(name) + " " + r.past + " (" + r.free + ")")
+	}
+	return a.printLine(fmt.Sprintf("%s %s (now %s, token %s)", r.ref(name), r.past, st.Owner, st.Token))
+}

@@ -1,0 +1,22 @@
+package leasectl
+
+import (
+	"github.com/leasekit/leasekit/coord"
+	"github.com/spf13/cobra"
+)
+
+func newElectionsCampaign(a *app) *cobra.Command {
+	o := underOptions{claimNoun: electionNoun, claim: (*coord.Session).Leadership}
+	cmd := newUnder(a, &o, &cobra.Command{
+		Use:   "campaign NAME [flags] -- CMD [ARG...]",
+		Short: "Stand for election, and run a command while leading",
+		Long: `Stand for election, in line, and run a command while leading, as leasectl lock does
+for a lock. When the command ends, so does the term, and the exit code is that of
+the command; when leadership is lost, or moved by resign or transfer, the command
+is stopped and the exit code is 121. Run it in a loop to stand again.`,
+		Example: `  leasectl elections campaign scheduler --as node-a -- ./scheduler
+  while true; do leasectl elections campaign scheduler -- ./scheduler; done`,
+	})
+	cmd.Flags().StringVar(&o.identity, "as", "", "the candidate's `ID`, for people and for transfer (default the host's name)")
+	return cmd
+}

@@ -1,0 +1,95 @@
+package execjob
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// Command is a command that runs with leasectl's own streams, in a process group of its own, for as long as leasectl
+// may let it. Its fields are not changed once Run was called.
+type Command struct {
+	// Argv is the command, its program resolved by Look.
+	Argv []string
+	// Env is added to leasectl's own environment.
+	Env []string
+
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	// Grace is the time between SIGTERM and SIGKILL when ctx ends; negative: SIGKILL at once.
+	Grace time.Duration
+	// Lost, once closed, leaves the group LostGrace in place of Grace: it has no right to run any more. Nil: never.
+	Lost      <-chan struct{}
+	LostGrace time.Duration
+	// Abort, once closed, kills the group at once; nil: never.
+	Abort <-chan struct{}
+}
+
+// Run starts the command and blocks until its process group has ended: by itself, or because ctx did. It returns its
+// exit code, 128 plus the signal's number for one that a signal ended; the error is a *LookError when it could not be
+// started.
+func (c *Command) Run(ctx context.Context) (code int, err error) {
+	p := &child{
+		cmd:    exec.Command(c.Argv[0], c.Argv[1:]...),
+		exited: make(chan struct{}),
+		reap:   make(chan struct{}),
+		reaped: make(chan struct{}),
+	}
+	p.cmd.Env = append(os.Environ(), c.Env...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	p.cmd.SysProcAttr = procAttr()
+	restore := shareTerminal(p.cmd, c.Stdin)
+	defer restore()
+	started := make(chan error)
+	go p.run(started)
+	if err := <-started; err != nil {
+		<-p.reaped
+		return 0, &LookError{Name: c.Argv[0], Code: 126, Err: err}
+	}
+	kill, stop := c.killSwitch(p)
+	p.supervise(ctx, kill, c.Grace)
+	stop()
+	if p.waitErr != nil {
+		return 0, fmt.Errorf("wait for %s: %w", c.Argv[0], p.waitErr)
+	}
+	if n := signalNumber(p.cmd.ProcessState); n > 0 {
+		return 128 + n, nil
+	}
+	return p.cmd.ProcessState.ExitCode(), nil
+}
+
+// killSwitch returns a channel that is closed when the group must be killed at once, and a function that joins what
+// closes it.
+func (c *Command) killSwitch(p *child) (kill chan struct{}, stop func()) {
+	kill = make(chan struct{})
+	over, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		lost := c.Lost
+		var due <-chan time.Time
+		for {
+			select {
+			case <-lost:
+				lost = nil
+				t := time.NewTimer(c.LostGrace)
+				defer t.Stop()
+				due = t.C
+				continue
+			case <-due:
+			case <-c.Abort:
+			case <-over:
+				return
+			}
+			close(kill)
+			return
+		}
+	}()
+	return kill, func() {
+		close(over)
+		<-gone
+	}
+}

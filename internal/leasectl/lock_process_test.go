@@ -1,0 +1,76 @@
+//go:build unix
+
+package leasectl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/faultproxy"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// etcd falls silent while a command runs under a lock: the command is gone, however stubborn, before anybody else can
+// have the lock.
+func TestLockOfASilentEtcd(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	proxy, err := faultproxy.New(etcd.Endpoints()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = proxy.Close() }()
+	client, err := clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints(), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "leasectl", "lock", "l", "--ttl", "3s", "--root", "/silent/", "--endpoints", proxy.Endpoint(),
+		"--dial-timeout", "2s", "--", "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.1; done`)
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := client.Watch(ctx, "/silent/sessions/", clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	<-watch
+	proxy.Pause()
+	<-watch // the lease has ended
+	ended := time.Now()
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Logf("the command was there when the lease ended: %v (only a machine that stood still may show that)", err)
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitLost {
+		t.Errorf("got %v, want exit code %d; it said %s", err, exitLost, &said)
+	}
+	t.Logf("leasectl ended %v after the lease; it said %s", time.Since(ended), &said)
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the command is still there: %v", err)
+	}
+}

@@ -1,0 +1,177 @@
+package leasectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of a command that runs under a claim, beside its own.
+const (
+	exitLost      = 121
+	exitNotInTime = 124
+	exitOwn       = 125 // leasectl failed
+)
+
+// underOptions are what it takes to run a command under a claim.
+type underOptions struct {
+	claimNoun
+	claim    func(*coord.Session, string) *coord.Lock
+	identity string
+	ttl      time.Duration
+	grace    time.Duration
+	timeout  time.Duration
+	forever  bool // no timeout
+}
+
+// newUnder completes a verb that runs a command under a claim.
+func newUnder(a *app, o *underOptions, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = takes("NAME")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		dash := cmd.ArgsLenAtDash()
+		if dash < 0 || dash == len(args) {
+			return usagef(cmd.CommandPath()+" "+args[0]+" -- CMD ARG...", "%sthe command after -- is missing", verbPrefix(cmd))
+		}
+		if err := o.inLine(cmd); err != nil {
+			return err
+		}
+		if err := coord.ValidateName(o.noun, args[0]); err != nil {
+			return err
+		}
+		if err := coord.ValidateName("identity", cmp.Or(o.identity, "x")); err != nil {
+			return err
+		}
+		return a.runUnder(cmd.Context(), args[0], args[dash:], o)
+	}
+	f := cmd.Flags()
+	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others get it `TIME` after this process is gone")
+	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL after a signal")
+	return cmd
+}
+
+// runUnder looks the command up first, so that a typing error claims nothing.
+func (a *app) runUnder(ctx context.Context, name string, argv []string, o *underOptions) error {
+	argv, err := execjob.Look(argv)
+	if err != nil {
+		return err
+	}
+	err = a.withEtcd(ctx, func(c *connection) error { return a.underSession(ctx, c, name, argv, o) })
+	var ended *commandEnded
+	var look *execjob.LookError
+	var f *failure
+	switch {
+	case err == nil || errors.As(err, &ended) || errors.As(err, &look):
+		return err
+	case errors.As(err, &f) && (f.code == exitLost || f.code == exitNotInTime):
+		return err
+	}
+	if _, ok := interruptCode(ctx, err); ok {
+		return err
+	}
+	return &failure{code: exitOwn, err: err}
+}
+
+func (a *app) underSession(ctx context.Context, c *connection, name string, argv []string, o *underOptions) (err error) {
+	opening, cancel := a.bounded(ctx)
+	defer cancel()
+	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Identity: o.identity, TTL: o.ttl})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := a.bounded(context.WithoutCancel(ctx))
+		defer cancel()
+		_ = s.Close(closing) // what it could not give back ends with its lease
+	}()
+	h, err := a.acquire(ctx, s, name, o)
+	if err != nil {
+		return err
+	}
+	return a.underHold(ctx, c, s, h, name, argv, o)
+}
+
+// acquire says whom it waits for before it does.
+func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *underOptions) (*coord.Hold, error) {
+	errNotInTime := fmt.Errorf("%s not acquired in time", o.ref(name))
+	lock := o.claim(s, name)
+	if !o.forever {
+		var cancel context.CancelFunc
+		// Without waiting there is still an answer to wait for.
+		ctx, cancel = context.WithTimeoutCause(ctx, max(o.timeout, a.settings.dialTimeout), errNotInTime)
+		defer cancel()
+	}
+	h, err := lock.TryAcquire(ctx)
+	if errors.Is(err, coord.ErrHeld) && (o.forever || o.timeout > 0) {
+		if st, err := lock.State(ctx); err == nil && st.Owner != "" {
+			a.notef("waiting for %s: it is %s's since %s, and %d wait", o.ref(name), st.Owner, age(time.Since(st.Since)), len(st.Waiters))
+		}
+		if o.forever {
+			return lock.Acquire(ctx)
+		}
+		waiting, cancel := context.WithTimeoutCause(ctx, o.timeout, errNotInTime)
+		defer cancel()
+		h, err = lock.Acquire(waiting)
+	}
+	if errors.Is(err, coord.ErrHeld) || errors.Is(err, errNotInTime) {
+		return nil, &failure{code: exitNotInTime, err: err, try: "leasectl " + o.plural + " get " + name}
+	}
+	return h, err
+}
+
+// underHold runs the command, and gives the claim back.
+func (a *app) underHold(ctx context.Context, c *connection, s *coord.Session, h *coord.Hold, name string, argv []string, o *underOptions) error {
+	holding, cancel := h.Context(ctx)
+	defer cancel()
+	cmd := execjob.Command{
+		Argv: argv, Stdin: a.in, Stdout: a.out, Stderr: a.err, Grace: o.grace, Abort: a.aborted,
+		Lost:      h.Done(),
+		LostGrace: max(500*time.Millisecond, s.TTL()/10) / 2, // dead before the lease can have ended
+		Env: []string{
+			"LEASECTL_TOKEN=" + h.Token().String(), "LEASECTL_CLAIM_KEY=" + h.Fence().Key, "LEASECTL_SESSION=" + s.ID(),
+			"LEASECTL_ENDPOINTS=" + strings.Join(c.endpoints, ","), "LEASECTL_ROOT=" + c.root,
+			"ETCD_LOCK_KEY=" + h.Fence().Key, "ETCD_LOCK_REV=" + h.Token().String(),
+		},
+	}
+	code, err := cmd.Run(holding)
+	if err != nil {
+		return err
+	}
+	lost := context.Cause(holding)
+	if lost == nil || ctx.Err() != nil && !errors.Is(lost, coord.ErrSessionLost) && !errors.Is(lost, coord.ErrFenced) {
+		lost = a.giveBack(ctx, h)
+	}
+	switch {
+	case lost != nil:
+		return &failure{code: exitLost, err: fmt.Errorf("%s lost: %w", o.ref(name), lost)}
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case code != 0:
+		return &commandEnded{code}
+	}
+	return nil
+}
+
+// giveBack releases the claim. An error means that it was lost before: somebody else may have held it while the command
+// still ran.
+func (a *app) giveBack(ctx context.Context, h *coord.Hold) error {
+	ctx, cancel := a.bounded(context.WithoutCancel(ctx))
+	defer cancel()
+	err := h.Release(ctx)
+	if err != nil && !errors.Is(err, coord.ErrFenced) {
+		a.notef("warning: %s; it ends with its lease", errorText(err))
+		return nil
+	}
+	return err
+}
+
+// commandEnded is the end of a command whose exit code leasectl passes on, and says nothing about.
+type commandEnded struct{ code int }
+
+func (e *commandEnded) Error() string { return fmt.Sprintf("the command exited with %d", e.code) }
