@@ -173,10 +173,10 @@ var claimCases = []claimCase{
 	{"take by force for a waiter", "force", func(w *claimWorld) Txn {
 		f := w.claimed()
 		w.waits(w.heirEntry(), w.heir)
-		return w.force(f, w.view().entries[0], Force{Actor: "ana", Reason: "stuck"}, time.Now())
+		return w.force(f, w.view().entries[0], holderRecord{By: "ana", Reason: "stuck"}, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "heir create =", "heir entry mod ="}, []string{"slot heir"}},
 	{"free by force", "force", func(w *claimWorld) Txn {
-		return w.force(w.claimed(), entryView{}, Force{Actor: "ana"}, time.Now())
+		return w.force(w.claimed(), entryView{}, holderRecord{By: "ana"}, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <"}, []string{"slot -"}},
 }
 

@@ -10,22 +10,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// Force says how a claim is taken from its owner, and on whose behalf.
-type Force struct {
-	// To is the session of a waiter that gets the claim; "" is the first in line, or
-	// nobody where nobody waits.
-	To string
-	// Actor and Reason are kept with the claim: see [ClaimState].
-	Actor, Reason string
-}
-
 // ForceRelease takes a lock or a leadership from its owner, as long as it is the
-// very claim that seen shows, and hands it over. The owner is fenced: it may still be
+// very claim that seen shows, and hands it to the waiter with session to, or, where
+// to is "", to the first in line, or to nobody where nobody waits. Actor and reason
+// are kept with the claim: see [ClaimState]. The owner is fenced: it may still be
 // running, but no write of it is accepted any more, and it is told. It blocks until
 // the outcome is known or ctx ends: nil; [ErrFenced] when the claim has moved on;
-// [ErrRefused] when nobody holds it, or To does not wait for it; [ErrUnknown] when
+// [ErrRefused] when nobody holds it, or to does not wait for it; [ErrUnknown] when
 // ctx ended first.
-func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, f Force) error {
+func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, to, actor, reason string) error {
 	if seen.Owner == "" {
 		return fmt.Errorf("%w: nobody holds %s", ErrRefused, seen.keys.what)
 	}
@@ -38,13 +31,14 @@ func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, f Force) erro
 			s.log.Debug("close lane", zap.Error(err))
 		}
 	}()
-	if err := s.forceWith(ctx, c, seen, f); err != nil {
+	if err := s.forceWith(ctx, c, seen, to, holderRecord{By: actor, Reason: reason}); err != nil {
 		return fmt.Errorf("release %s by force: %w", seen.keys.what, err)
 	}
 	return nil
 }
 
-func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, f Force) error {
+// forceWith tries until the outcome is known; why goes into the record.
+func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, to string, why holderRecord) error {
 	txns := claimTxns{space: s.keys, keys: seen.keys}
 	fence := Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
 	for try := 0; ; try++ {
@@ -53,16 +47,16 @@ func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, f 
 			if err := v.current(fence); err != nil {
 				return err
 			}
-			to := entryView{}
+			heir := entryView{}
 			if len(v.entries) > 0 {
-				to = v.entries[0]
+				heir = v.entries[0]
 			}
-			if f.To != "" {
-				if to, err = v.waiter(f.To, seen.keys.what); err != nil {
+			if to != "" {
+				if heir, err = v.waiter(to, seen.keys.what); err != nil {
 					return err
 				}
 			}
-			r, err := c.Do(ctx, txns.force(fence, to, f, time.Now()))
+			r, err := c.Do(ctx, txns.force(fence, heir, why, time.Now()))
 			if err != nil || r.Succeeded {
 				return err
 			}
@@ -78,8 +72,8 @@ func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, f 
 // force hands a claim over on somebody's behalf, or frees it. A freed slot is put,
 // not deleted: it says who did it, and a waiter that comes in this moment finds
 // it changed.
-func (t claimTxns) force(f Fence, to entryView, by Force, now time.Time) Txn {
-	rec := holderRecord{Nonce: NewNonce(), By: by.Actor, Reason: by.Reason, Since: now.UTC().Truncate(time.Millisecond)}
+func (t claimTxns) force(f Fence, to entryView, why holderRecord, now time.Time) Txn {
+	rec := holderRecord{Nonce: NewNonce(), By: why.By, Reason: why.Reason, Since: now.UTC().Truncate(time.Millisecond)}
 	if to.key == "" {
 		return Txn{
 			Origin: "force", If: f.Cmps(),

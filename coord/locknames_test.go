@@ -27,7 +27,7 @@ func TestNamesDoNotTouchEachOther(t *testing.T) {
 			t.Fatalf("lock %q: %v", name, err)
 		}
 		defer func() { must(t, h.Release(within(t))) }()
-		lead, err := coord.NewLeadership(s, name).TryAcquire(within(t))
+		lead, err := s.Leadership(name).TryAcquire(within(t))
 		if err != nil {
 			t.Fatalf("leadership %q: %v", name, err)
 		}
@@ -176,7 +176,7 @@ func TestForceRelease(t *testing.T) {
 		must(t, err)
 		return st
 	}
-	if err := store.ForceRelease(within(t), state(), coord.Force{}); !errors.Is(err, coord.ErrRefused) {
+	if err := store.ForceRelease(within(t), state(), "", "", ""); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("a lock that nobody holds: got %v, want ErrRefused", err)
 	}
 	old, err := coord.NewLock(a, "l").Acquire(within(t))
@@ -189,10 +189,10 @@ func TestForceRelease(t *testing.T) {
 			t.Errorf("waiter %q: got %q, %v, want %q", name, got, err, want)
 		}
 	}
-	if err := store.ForceRelease(within(t), seen, coord.Force{To: "x"}); !errors.Is(err, coord.ErrRefused) {
+	if err := store.ForceRelease(within(t), seen, "x", "", ""); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("for nobody: got %v, want ErrRefused", err)
 	}
-	must(t, store.ForceRelease(within(t), seen, coord.Force{To: c.ID(), Actor: "ana", Reason: "stuck"}))
+	must(t, store.ForceRelease(within(t), seen, c.ID(), "ana", "stuck"))
 	h := (<-third).hold
 	if st := state(); st.Owner != c.ID() || st.ForcedBy != "ana" || st.Reason != "stuck" || st.Token != h.Token() {
 		t.Errorf("after it was given to c: %+v", st)
@@ -201,13 +201,13 @@ func TestForceRelease(t *testing.T) {
 	if _, err := old.Commit(within(t), clientv3.OpPut("/x", "")); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("late commit: got %v, want ErrFenced", err)
 	}
-	if err := store.ForceRelease(within(t), seen, coord.Force{}); !errors.Is(err, coord.ErrFenced) {
+	if err := store.ForceRelease(within(t), seen, "", "", ""); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("another claim than the one seen: got %v, want ErrFenced", err)
 	}
-	must(t, store.ForceRelease(within(t), state(), coord.Force{Actor: "ana"}))
+	must(t, store.ForceRelease(within(t), state(), "", "ana", ""))
 	h = (<-second).hold
 	must(t, h.Verify(within(t)))
-	must(t, store.ForceRelease(within(t), state(), coord.Force{Actor: "bob", Reason: "why not"}))
+	must(t, store.ForceRelease(within(t), state(), "", "bob", "why not"))
 	if st := state(); st.Owner != "" || st.ForcedBy != "bob" || st.Reason != "why not" {
 		t.Errorf("freed: %+v", st)
 	}

@@ -180,7 +180,7 @@ func TestHoldEndsWhenItsKeyChanges(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return s.Store().ForceRelease(within(t), st, coord.Force{Actor: "test"})
+			return s.Store().ForceRelease(within(t), st, "", "test", "")
 		},
 	} {
 		s := lockSession(t, etcdtest.Root(t))
@@ -272,7 +272,7 @@ func TestLockCallsReturnByTheirContextInABlackHole(t *testing.T) {
 		"transfer":  func(ctx context.Context) error { return h.Transfer(ctx, "x.0123456789abcdef") },
 		"release":   h.Release,
 		"force": func(ctx context.Context) error {
-			return s.Store().ForceRelease(ctx, coord.ClaimState{Owner: "x", Token: 1, Key: "x"}, coord.Force{})
+			return s.Store().ForceRelease(ctx, coord.ClaimState{Owner: "x", Token: 1, Key: "x"}, "", "", "")
 		},
 	}
 	returned := make(chan string, len(calls))

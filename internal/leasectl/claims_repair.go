@@ -71,7 +71,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if o.to == "" {
 			to = "" // not the one shown: whoever is first by then
 		}
-		if err := s.ForceRelease(bounded, seen, coord.Force{To: to, Actor: actor(), Reason: o.reason}); err != nil {
+		if err := s.ForceRelease(bounded, seen, to, actor(), o.reason); err != nil {
 			return err
 		}
 		return a.printClaimRepaired(bounded, format, r, s, name)
