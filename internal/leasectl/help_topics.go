@@ -23,7 +23,7 @@ work exits with 0 after the first signal, when what ran has ended, and after
 
 Verbs that run a command under a lock or a leadership exit with its code, or:
 
-  121  the lease was lost; the command was killed
+  121  the lease was lost, or taken by force; the command was stopped
   124  not acquired in time
   125  leasectl itself failed
 `,
@@ -81,6 +81,9 @@ What etcd cannot guard is what a command does elsewhere. Two things help:
   LEASECTL_TOKEN             higher in a later attempt: a store that keeps the
                              highest token it saw, and refuses lower ones, keeps a
                              late owner out
+
+A lock or a leadership has a token too: LEASECTL_TOKEN, of the key in
+LEASECTL_CLAIM_KEY. etcdctl txn can guard a write with it: mod("KEY") = "TOKEN".
 
 People are guarded alike: jobs requeue and jobs cancel act only on the revision
 that they showed, or on --revision, and exit with 5 when the job has moved.
