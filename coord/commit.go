@@ -9,14 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// MaxOps is how many operations a caller may add to one commit or completion.
-const MaxOps = 60
-
-// CommitResult tells of an applied commit.
-type CommitResult struct {
-	// Revision is the ModRevision of every key that the commit put.
-	Revision int64
-}
+// maxOps is how many operations a caller may add to one commit or completion.
+const maxOps = 60
 
 // Commit applies ops in one Txn, only if every fence is current. It returns when
 // the outcome is known or ctx ends:
@@ -28,36 +22,36 @@ type CommitResult struct {
 //
 // A commit is accepted while its claims are current, even when the session has
 // already expired: nobody else holds them, and good work is not thrown away. Add
-// nothing to the ops that writes under Leasekit's own root; at most [MaxOps] puts,
+// nothing to the ops that writes under Leasekit's own root; at most 60 puts,
 // deletes and nested Txns are accepted. Ranges travel alone.
-func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (CommitResult, error) {
-	if err := CheckOps(s.store.keys, ops); err != nil {
-		return CommitResult{}, fmt.Errorf("commit: %w", err)
+func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (Result, error) {
+	if err := s.store.keys.CheckOps(ops); err != nil {
+		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	// The fences are in the same Txn as the writes: a check before it would be
 	// stale by the time they happen.
 	txn := Txn{Then: ops, Origin: "caller"}
 	for _, f := range fences {
 		if f.Key == "" || f.Token <= 0 {
-			return CommitResult{}, fmt.Errorf("commit: %w", &InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
+			return Result{}, fmt.Errorf("commit: %w", &InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
 		}
 		txn.If = append(txn.If, f.Cmps()...)
 		txn.Else = append(txn.Else, clientv3.OpGet(f.Key))
 	}
 	r, err := s.committer.Do(ctx, txn)
 	if err != nil {
-		return CommitResult{}, fmt.Errorf("commit: %w", err)
+		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	if !r.Succeeded {
-		return CommitResult{}, fmt.Errorf("commit: %w", Refusal(r, fences...))
+		return Result{}, fmt.Errorf("commit: %w", r.Refusal(fences...))
 	}
-	return CommitResult{Revision: r.Revision}, nil
+	return r, nil
 }
 
 // Refusal turns the Else of a Txn that got the key of each fence, in order, into
 // the error to return: the first fence that is not current, or [ErrRefused] when
 // all are.
-func Refusal(r Result, fences ...Fence) error {
+func (r Result) Refusal(fences ...Fence) error {
 	for i, f := range fences {
 		kv := r.Get(i)
 		switch {
@@ -73,14 +67,14 @@ func Refusal(r Result, fences ...Fence) error {
 // CheckOps refuses what a caller must not put into a commit: too many ops, or
 // writes under our own root, which only transitions may make. The error wraps
 // [ErrInvalid].
-func CheckOps(keys Keyspace, ops []clientv3.Op) error {
-	if len(ops) > MaxOps {
-		return &InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", MaxOps)}
+func (k Keyspace) CheckOps(ops []clientv3.Op) error {
+	if len(ops) > maxOps {
+		return &InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", maxOps)}
 	}
 	for _, op := range ops {
 		if op.IsTxn() {
 			_, then, els := op.Txn()
-			if err := errors.Join(CheckOps(keys, then), CheckOps(keys, els)); err != nil {
+			if err := errors.Join(k.CheckOps(then), k.CheckOps(els)); err != nil {
 				return err
 			}
 			continue
@@ -89,8 +83,8 @@ func CheckOps(keys Keyspace, ops []clientv3.Op) error {
 		if key == "" {
 			return &InputError{Field: "ops", Value: key, Reason: "etcd keys are not empty"}
 		}
-		if !op.IsGet() && reaches(key, string(op.RangeBytes()), keys.root) {
-			return &InputError{Field: "ops", Value: key, Reason: "writes under " + keys.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
+		if !op.IsGet() && reaches(key, string(op.RangeBytes()), k.root) {
+			return &InputError{Field: "ops", Value: key, Reason: "writes under " + k.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func TestCheckOps(t *testing.T) {
 		{"empty key", []clientv3.Op{clientv3.OpPut("", "")}, false},
 	}
 	for _, tt := range tests {
-		err := coord.CheckOps(keys, tt.ops)
+		err := keys.CheckOps(tt.ops)
 		if tt.ok && err != nil || !tt.ok && !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("%s: got %v, want accepted %v", tt.name, err, tt.ok)
 		}

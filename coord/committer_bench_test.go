@@ -57,7 +57,7 @@ func guardedPuts(b *testing.B, c *coord.Committer, root string, n int) float64 {
 	return callers(b, n, func(caller, _ int) error {
 		key, nonce := fmt.Sprintf("%sguarded/%d", root, caller), coord.NewNonce()
 		r, err := c.Do(b.Context(), coord.Txn{
-			If:   coord.Guard(key, claims[caller].rev, claims[caller].nonce),
+			If:   coord.Fence{Key: key, Token: coord.Token(claims[caller].rev), Nonce: claims[caller].nonce}.Cmps(),
 			Then: []clientv3.Op{clientv3.OpPut(key, `{"w":"`+nonce+`"`+value)},
 		})
 		if err == nil && !r.Succeeded {

@@ -34,13 +34,13 @@ func (f Fence) Cmps() []clientv3.Cmp {
 	if f.Token <= 0 {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(f.Key), "<", 0)}
 	}
-	return Guard(f.Key, int64(f.Token), f.Nonce)
+	return guardOf(f.Key, int64(f.Token), f.Nonce)
 }
 
-// Guard returns the compares that hold while key has mod revision rev and a
+// guardOf returns the compares that hold while key has mod revision rev and a
 // value that begins with the head nonce. An empty nonce leaves the value out;
 // rev 0 means that the key does not exist, and so has no value to compare.
-func Guard(key string, rev int64, nonce string) []clientv3.Cmp {
+func guardOf(key string, rev int64, nonce string) []clientv3.Cmp {
 	cmps := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}
 	if nonce == "" || rev == 0 {
 		return cmps

@@ -71,7 +71,7 @@ func (h *Hold) Context(parent context.Context) (context.Context, context.CancelF
 }
 
 // Commit applies ops only while the hold is current, as [Session.Commit] does.
-func (h *Hold) Commit(ctx context.Context, ops ...clientv3.Op) (CommitResult, error) {
+func (h *Hold) Commit(ctx context.Context, ops ...clientv3.Op) (Result, error) {
 	return h.c.s.Commit(ctx, []Fence{h.fence}, ops...)
 }
 

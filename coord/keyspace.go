@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultRoot is the prefix under which Leasekit keeps its keys unless told
+// defaultRoot is the prefix under which Leasekit keeps its keys unless told
 // otherwise. One root per tenant or environment.
-const DefaultRoot = "/leasekit/"
+const defaultRoot = "/leasekit/"
 
 // maxName bounds every name that becomes a key segment, in bytes before
 // escaping.
@@ -23,11 +23,11 @@ const maxName = 200
 // safe to copy and to share.
 type Keyspace struct{ root string }
 
-// NewKeyspace returns the keyspace under root; "" means [DefaultRoot]. A root
+// NewKeyspace returns the keyspace under root; "" means /leasekit/. A root
 // that does not end in "/" gets one. The error wraps [ErrInvalid].
 func NewKeyspace(root string) (Keyspace, error) {
 	if root == "" {
-		root = DefaultRoot
+		root = defaultRoot
 	}
 	if !utf8.ValidString(root) || strings.ContainsFunc(root, unicode.IsControl) {
 		return Keyspace{}, &InputError{Field: "root", Value: root, Reason: "a root is printable UTF-8 text such as /leasekit/"}
@@ -143,15 +143,12 @@ func (q QueueKeys) RefusedWrites() string { return q.prefix + "refused/" }
 // Refused is the evidence of the last refused late write for a job.
 func (q QueueKeys) Refused(id string) string { return q.RefusedWrites() + escape(id) }
 
-// KeyKind says what a parsed key is, by the name of its directory.
-type KeyKind string
-
 // ParsedKey is what [Keyspace.Parse] found in a key. Fields that the kind does
 // not have are empty.
 type ParsedKey struct {
 	// Kind is the directory: meta, sessions, lanes, config, workers, jobs,
 	// payloads, progress, assigned, done, dead or refused.
-	Kind KeyKind
+	Kind string
 	// Queue is the queue's name, unescaped.
 	Queue string
 	// ID is the job's id, unescaped.
@@ -169,7 +166,7 @@ func (k Keyspace) Parse(key string) (p ParsedKey, ok bool) {
 		return p, false
 	}
 	seg := strings.Split(rest, "/")
-	p.Kind = KeyKind(seg[0])
+	p.Kind = string(seg[0])
 	switch {
 	case rest == "meta":
 		return p, true
@@ -188,7 +185,7 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 	if p.Queue, ok = unescape(seg[0]); !ok {
 		return ParsedKey{}, false
 	}
-	p.Kind = KeyKind(seg[1])
+	p.Kind = string(seg[1])
 	last := seg[len(seg)-1]
 	switch {
 	case len(seg) == 2 && p.Kind == "config":

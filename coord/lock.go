@@ -19,9 +19,9 @@ func NewLock(s *Session, name string) *Lock {
 	return &Lock{c: newClaimable(s, s.store.keys.lock(name)), err: ValidateName("lock", name)}
 }
 
-// NewLeadership returns the leadership of an election as a lock: the claim on
+// Leadership returns the leadership of an election as a lock: the claim on
 // which package election stands. Its waiters are the election's candidates.
-func NewLeadership(s *Session, name string) *Lock {
+func (s *Session) Leadership(name string) *Lock {
 	return &Lock{c: newClaimable(s, s.store.keys.election(name)), err: ValidateName("election", name)}
 }
 

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,34 +26,14 @@ type Sink interface {
 	Apply(events []*clientv3.Event, rev int64)
 }
 
-// MirrorConfig configures [Store.Mirror]. The zero value works.
-type MirrorConfig struct {
-	// Quiet is how long the watches may be silent before they are asked for a
-	// sign of life; after another Quiet without one they are opened again on
-	// another stream. Default 10 s.
-	Quiet time.Duration
-	// ScanEvery is the pause between full lists that back the watch, jittered by
-	// a fifth. Default 5 min.
-	ScanEvery time.Duration
-}
-
-func (c MirrorConfig) withDefaults() MirrorConfig {
-	if c.Quiet == 0 {
-		c.Quiet = 10 * time.Second
-	}
-	if c.ScanEvery == 0 {
-		c.ScanEvery = 5 * time.Minute
-	}
-	return c
-}
-
 // Mirror keeps prefixes of a store in memory: list at R, watch from there, list
 // again after compaction, after a silent stream, and now and then in any case.
 // What it shows is a hint: the Txn decides. Create it with [Store.Mirror], then
 // Run it once.
 type Mirror struct {
 	store  *Store
-	cfg    MirrorConfig
+	quiet  time.Duration
+	scan   time.Duration // between full lists
 	id     string
 	feeds  []*feed
 	synced chan struct{}
@@ -74,9 +55,16 @@ type feed struct {
 	rev int64
 }
 
-// Mirror returns a mirror without prefixes; add them with Add before Run.
-func (s *Store) Mirror(cfg MirrorConfig) *Mirror {
-	return &Mirror{store: s, cfg: cfg.withDefaults(), id: NewNonce(), synced: make(chan struct{})}
+// Mirror returns a mirror without prefixes; add them with Add before Run. Quiet is
+// how long the watches may be silent before they are asked for a sign of life; after
+// another quiet without one they are opened again on another stream; 0 means 10 s.
+// ScanEvery is the pause between full lists that back the watch, jittered by a fifth;
+// 0 means 5 min.
+func (s *Store) Mirror(quiet, scanEvery time.Duration) *Mirror {
+	return &Mirror{
+		store: s, quiet: cmp.Or(quiet, 10*time.Second), scan: cmp.Or(scanEvery, 5*time.Minute),
+		id: NewNonce(), synced: make(chan struct{}),
+	}
 }
 
 // Add mirrors all keys under prefix, or the one key when prefix does not end in
@@ -115,16 +103,16 @@ func (m *Mirror) Run(ctx context.Context) error {
 // pulse asks a quiet stream for a sign of life: one request for all watches, at
 // most one per Quiet.
 func (m *Mirror) pulse(ctx context.Context) {
-	for wait := m.cfg.Quiet; sleep(ctx, wait); {
-		wait = m.cfg.Quiet
-		if quiet := m.silence(); quiet < m.cfg.Quiet {
+	for wait := m.quiet; sleep(ctx, wait); {
+		wait = m.quiet
+		if quiet := m.silence(); quiet < m.quiet {
 			wait -= quiet
 			continue
 		}
 		if m.watching.Load() == 0 {
 			continue // there is no stream, and asking would open one
 		}
-		reqCtx, cancel := context.WithTimeout(m.store.watchContext(ctx, m.stream(m.streams.Load())), m.cfg.Quiet)
+		reqCtx, cancel := context.WithTimeout(m.store.watchContext(ctx, m.stream(m.streams.Load())), m.quiet)
 		err := m.store.backend.requestProgress(reqCtx)
 		cancel()
 		if err != nil && ctx.Err() == nil {
@@ -164,7 +152,7 @@ func (m *Mirror) follow(ctx context.Context, f *feed) {
 			continue
 		}
 		try = 0
-		scan := time.Now().Add(m.cfg.ScanEvery*4/5 + rand.N(m.cfg.ScanEvery*2/5))
+		scan := time.Now().Add(m.scan*4/5 + rand.N(m.scan*2/5))
 		for watchTry := 0; ctx.Err() == nil; watchTry++ {
 			listed := f.rev
 			err := m.watch(ctx, f, before, scan, rewound)
@@ -219,7 +207,7 @@ func (m *Mirror) watch(ctx context.Context, f *feed, before mark, scan time.Time
 	m.watching.Add(1)
 	defer m.watching.Add(-1)
 	m.hear()
-	silent := time.NewTicker(m.cfg.Quiet / 4)
+	silent := time.NewTicker(m.quiet / 4)
 	defer silent.Stop()
 	due := time.NewTimer(time.Until(scan))
 	defer due.Stop()
@@ -235,7 +223,7 @@ func (m *Mirror) watch(ctx context.Context, f *feed, before mark, scan time.Time
 			}
 		case <-silent.C:
 			// Asked after one Quiet, dead after two: a tick late at most.
-			if m.silence() > 2*m.cfg.Quiet {
+			if m.silence() > 2*m.quiet {
 				m.leave(stream)
 			}
 			if m.streams.Load() != stream {
@@ -258,7 +246,7 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 	if !f.single {
 		opts = append(opts, clientv3.WithPrefix())
 	}
-	unconfirmed := time.AfterFunc(m.cfg.Quiet, func() {
+	unconfirmed := time.AfterFunc(m.quiet, func() {
 		m.leave(stream)
 		cancel()
 	})

@@ -14,12 +14,12 @@ type registry struct {
 	mu     sync.Mutex
 	claims map[string]func(context.Context) error
 	closed bool
-	strays map[string]time.Time // nonce -> first seen unknown
-	empty  chan struct{}        // somebody waits for the last claim to go
+	strays map[string]map[string]time.Time // scope -> nonce -> first seen unknown
+	empty  chan struct{}                   // somebody waits for the last claim to go
 }
 
 func newRegistry() *registry {
-	return &registry{claims: map[string]func(context.Context) error{}, strays: map[string]time.Time{}}
+	return &registry{claims: map[string]func(context.Context) error{}, strays: map[string]map[string]time.Time{}}
 }
 
 // Adopt registers a claim by its nonce before it is made, so that the reconciler
@@ -75,23 +75,23 @@ func (s *Session) Holding() int {
 	return len(s.claims.claims)
 }
 
-// Strays takes the nonces of all claims that etcd shows as this session's, and
-// returns those that the registry has not known for two request timeouts: their
-// owner never learned of them, and they must be released under their fences. Call
-// it now and then with a complete list.
-func (s *Session) Strays(owned []string, now time.Time) []string {
+// Strays takes the nonces of all claims in one scope, such as a queue, that etcd
+// shows as this session's, and returns those that the registry has not known for two
+// request timeouts: their owner never learned of them, and they must be released under
+// their fences. Call it now and then with a list that is complete for its scope.
+func (s *Session) Strays(scope string, owned []string, now time.Time) []string {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
-	return s.claims.strayAt(owned, now)
+	return s.claims.strayAt(scope, owned, now)
 }
 
-func (r *registry) strayAt(owned []string, now time.Time) (strays []string) {
-	seen := make(map[string]time.Time, len(r.strays))
+func (r *registry) strayAt(scope string, owned []string, now time.Time) (strays []string) {
+	seen := make(map[string]time.Time, len(owned))
 	for _, nonce := range owned {
 		if _, known := r.claims[nonce]; known {
 			continue
 		}
-		since, ok := r.strays[nonce]
+		since, ok := r.strays[scope][nonce]
 		if !ok {
 			since = now
 		}
@@ -100,7 +100,7 @@ func (r *registry) strayAt(owned []string, now time.Time) (strays []string) {
 			strays = append(strays, nonce)
 		}
 	}
-	r.strays = seen
+	r.strays[scope] = seen
 	return strays
 }
 

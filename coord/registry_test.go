@@ -53,7 +53,7 @@ func TestStrays(t *testing.T) {
 				r.claims[st.adopt] = nil
 			}
 			delete(r.claims, st.forget)
-			if got := r.strayAt(st.owned, t0.Add(st.after)); !slices.Equal(got, st.want) {
+			if got := r.strayAt("q", st.owned, t0.Add(st.after)); !slices.Equal(got, st.want) {
 				t.Errorf("%s: step %d: got strays %v, want %v", name, i, got, st.want)
 			}
 		}

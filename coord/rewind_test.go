@@ -52,7 +52,7 @@ func TestHistoryRewound(t *testing.T) {
 	root := etcdtest.Root(t)
 	s := open(t, client, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
 	store := newStore(t, client, root)
-	m, mem := store.Mirror(coord.MirrorConfig{Quiet: 200 * time.Millisecond}), newMemory(t)
+	m, mem := store.Mirror(200*time.Millisecond, 0), newMemory(t)
 	m.Add(root+"a/", mem)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

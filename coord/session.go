@@ -14,19 +14,19 @@ import (
 	"go.uber.org/zap"
 )
 
-// DefaultTTL is the session TTL unless another is asked for.
-const DefaultTTL = 10 * time.Second
+// defaultTTL is the session TTL unless another is asked for.
+const defaultTTL = 10 * time.Second
 
 // schema is the version of the key layout that this code reads and writes.
 const schema = 1
 
 // SessionConfig configures [OpenSession] and [NewMember]. The zero value works.
 type SessionConfig struct {
-	// Root is the key prefix; "" means [DefaultRoot].
+	// Root is the key prefix; "" means /leasekit/.
 	Root string
 	// TTL is how long the session outlives its process: a dead owner's claims are
 	// taken over after it. Whole seconds; etcd raises it to its minimum (2 s by
-	// default), and the granted TTL is the one that counts. 0 means [DefaultTTL].
+	// default), and the granted TTL is the one that counts. 0 means [defaultTTL].
 	TTL time.Duration
 	// Identity is a label for people, such as a host or pod name. It need not be
 	// unique. "" means the host name.
@@ -39,7 +39,7 @@ type SessionConfig struct {
 
 func (c SessionConfig) withDefaults() SessionConfig {
 	if c.TTL == 0 {
-		c.TTL = DefaultTTL
+		c.TTL = defaultTTL
 	}
 	if c.Identity == "" {
 		c.Identity, _ = os.Hostname()

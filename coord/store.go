@@ -35,7 +35,7 @@ type Store struct {
 	streams atomic.Int64
 }
 
-// NewStore returns the store for one root; root "" means [DefaultRoot], a nil
+// NewStore returns the store for one root; root "" means /leasekit/, a nil
 // logger logs nothing. It does not talk to etcd.
 func NewStore(client *clientv3.Client, root string, log *zap.Logger) (*Store, error) {
 	keys, err := NewKeyspace(root)

@@ -50,7 +50,7 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 			w := newWorld(t)
 			s := w.session(t)
 			lock := w.claim(t, "lock")
-			commit := func() (CommitResult, error) {
+			commit := func() (Result, error) {
 				return s.Commit(within(t), []Fence{lock}, clientv3.OpPut(w.data+"effect", ""))
 			}
 			if _, err := commit(); err != nil { // opens the lane
@@ -99,7 +99,7 @@ func TestConcurrentIncrementsAreExact(t *testing.T) {
 					t.Errorf("owner %d, round %d: got succeeded %v, error %v", n, i, r.Succeeded, err)
 					return
 				}
-				fence = Guard(key, r.Revision, nonce)
+				fence = guardOf(key, r.Revision, nonce)
 			}
 		})
 	}

@@ -185,7 +185,7 @@ func record(v any) string {
 func (t claimTxns) take(s slotView, me claimer, entry string, entryRev int64, now time.Time) Txn {
 	txn := Txn{
 		Origin: "hold",
-		If:     append(Guard(s.key, s.rev, s.nonce), t.lives(me.sid, me.rev)),
+		If:     append(guardOf(s.key, s.rev, s.nonce), t.lives(me.sid, me.rev)),
 		Then:   []clientv3.Op{clientv3.OpPut(s.key, holderValue(me, now))},
 		Else:   []clientv3.Op{clientv3.OpGet(s.key), clientv3.OpGet(t.space.Session(me.sid))},
 	}

@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Name is the election's name.
 	Name string
-	// Root is the key prefix; "" means [coord.DefaultRoot].
+	// Root is the key prefix; "" means /leasekit/.
 	Root string
 	// Identity is a label for people; "" means the host name. It need not be unique.
 	Identity string
@@ -57,7 +57,7 @@ func (h Hooks) withDefaults() Hooks {
 
 func (c Config) withDefaults() Config {
 	if c.TTL == 0 {
-		c.TTL = coord.DefaultTTL
+		c.TTL = 10 * time.Second
 	}
 	if c.Grace == 0 {
 		c.Grace = c.TTL

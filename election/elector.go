@@ -104,7 +104,7 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold, err := coord.NewLeadership(s, e.cfg.Name).Acquire(ctx)
+	hold, err := s.Leadership(e.cfg.Name).Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,8 @@ type Claim struct {
 	end      context.CancelCauseFunc
 	unfollow func() // the index stops telling of the job
 
+	payloadLost bool // it lay beside the record and is gone: no handler can work this
+
 	mu      sync.Mutex
 	settled bool
 }
@@ -50,6 +52,12 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 			return nil, fmt.Errorf("claim from %s: %w", q.name, ErrEmpty)
 		}
 		claim, err := q.take(ctx, s, c)
+		if claim != nil && claim.payloadLost {
+			if err := claim.Fail(ctx, errPayloadLost); err != nil {
+				return nil, fmt.Errorf("claim from %s: %w", q.name, err)
+			}
+			continue
+		}
 		if claim != nil || err != nil && !errors.Is(err, errMissed) {
 			return claim, err
 		}
@@ -58,6 +66,9 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 		}
 	}
 }
+
+// errPayloadLost buries a job whose payload somebody deleted.
+var errPayloadLost = Permanent(errors.New("its payload is gone: somebody deleted the key beside the record"))
 
 // errMissed means that the candidate was not claimed and nothing is wrong:
 // somebody else was faster, or an orphan was put back or buried.
@@ -144,6 +155,8 @@ func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (
 	if c.record.Beside > 0 {
 		if kv := r.Get(i); kv != nil {
 			claim.job.Payload = kv.Value
+		} else {
+			claim.payloadLost = true
 		}
 		i++
 	}
@@ -206,7 +219,7 @@ func (q *Queue) resolveClaim(ctx context.Context, s *coord.Session, c candidate,
 	if claim == nil {
 		return
 	}
-	if err := claim.Release(ctx); err != nil && !errors.Is(err, coord.ErrFenced) {
+	if err := claim.letGo(errors.New("the caller had gone")); err != nil && !errors.Is(err, coord.ErrFenced) {
 		q.log.Warn("release a claim whose caller is gone", zap.String("job", c.record.ID), zap.Error(err))
 	}
 }

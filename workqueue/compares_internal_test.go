@@ -232,7 +232,7 @@ func (w *world) contents() []string {
 			}
 		}
 		found = append(found, name)
-		if r, err := w.decode(map[coord.KeyKind]place{"jobs": inJobs, "done": inDone, "dead": inDead}[p.Kind], kv); err == nil {
+		if r, err := w.decode(map[string]place{"jobs": inJobs, "done": inDone, "dead": inDead}[p.Kind], kv); err == nil {
 			// Only what is in done/ hangs on a lease; a job never does.
 			if onLease := clientv3.LeaseID(kv.Lease) == w.lease; onLease != (p.Kind == "done") {
 				w.t.Errorf("%s of job %s has lease %x", p.Kind, r.ID, kv.Lease)

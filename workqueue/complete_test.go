@@ -86,6 +86,7 @@ func TestCompleteWithRefusesWhatCannotJoin(t *testing.T) {
 		"all of etcd":            {clientv3.OpDelete("\x00", clientv3.WithFromKey())},
 		"nested":                 {clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpDelete(d.keys.Job("other"))}, nil)},
 		"without a key":          {clientv3.OpPut("", "1")},
+		"another job's payload":  {clientv3.OpPut(d.keys.Payload("other"), "mine")},
 		"a claimed job's record": {clientv3.OpPut(d.keys.Job("x"), d.value(d.keys.Job("x")))},
 	} {
 		err := c.CompleteWith(bounded(t), nil, ops...)

@@ -5,43 +5,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
 )
 
-// inbox is what a dispatcher assigned to one session, and all that its worker
+// inbox is what a dispatcher assigned to one session, and nearly all that its worker
 // watches while the queue is in mode dispatch. An entry's value is the claimed
 // record, and its revision the token. Level-triggered: an entry that is there and
 // not begun is begun, whenever it came. Safe for concurrent use.
 type inbox struct {
 	prefix string
+	// adopt and forget tell the session's registry of the claims that are here, so that
+	// Close gives them back and the reconciler leaves them alone.
+	adopt  func(located)
+	forget func(nonce string)
+	// working are the attempts under way: as long as they last, the inbox is watched.
+	working sync.WaitGroup
 
 	mu      sync.Mutex
 	entries map[string]*inboxEntry // by key
 	changed chan struct{}
+	closed  bool // the worker begins nothing more
+	// unlisted tells that the worker's registration is not there.
+	unlisted bool
 }
 
 // inboxEntry is one assigned job.
 type inboxEntry struct {
-	key   string
-	at    located
+	key string
+	at  located
+	// begun: a handler has the job, or it is being given back.
 	begun bool
-	claim *Claim    // once begun
-	over  time.Time // when the worker was done with it, although it is still there
+	claim *Claim // once its handler begins
+	gone  bool   // etcd says that the claim is over, although the entry is there
 }
 
-var _ coord.Sink = (*inbox)(nil)
+var _, _ coord.Sink = (*inbox)(nil), registration{}
 
-func newInbox(prefix string) *inbox {
-	return &inbox{prefix: prefix, entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1)}
+func newInbox(q *Queue, s *coord.Session) *inbox {
+	return &inbox{
+		prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		adopt: func(at located) {
+			// A session that is over registers nothing; then leave gives the entry back.
+			_ = s.Adopt(at.record.Nonce, func(ctx context.Context) error { return q.giveBack(ctx, s, at, unbegun("the session is closed")) })
+		},
+		forget: s.Forget,
+	}
 }
 
 // Reset makes the inbox hold exactly these entries.
@@ -77,28 +91,63 @@ func (b *inbox) Apply(events []*clientv3.Event, _ int64) {
 	}
 }
 
-func (b *inbox) put(kv *mvccpb.KeyValue) {
+// registration follows the worker's own registration, without which nothing is
+// assigned to it.
+type registration struct{ *inbox }
+
+// Reset notes whether the registration is there.
+func (r registration) Reset(kvs []*mvccpb.KeyValue, _ int64) { r.note(len(kvs) == 0) }
+
+// Apply notes it likewise.
+func (r registration) Apply(events []*clientv3.Event, _ int64) {
+	if n := len(events); n > 0 {
+		r.note(events[n-1].Type != clientv3.EventTypePut)
+	}
+}
+
+func (b *inbox) note(unlisted bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unlisted = unlisted
+	b.wake()
+}
+
+func (b *inbox) isUnlisted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unlisted
+}
+
+// put takes an entry in. Called with mu held.
+func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 	key := string(kv.Key)
 	if old := b.entries[key]; old != nil {
 		if old.at.rev == kv.ModRevision {
-			return
+			return old
 		}
 		b.drop(key, kv.ModRevision) // assigned anew: the earlier attempt is over
 	}
 	r, err := decodeRecord(kv.Value)
 	if err != nil || !r.claimed() {
-		return // foreign: it blocks nothing, and doctor shows it
+		return nil // foreign: it blocks nothing, and doctor shows it
 	}
-	b.entries[key] = &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}}
+	e := &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}}
+	b.entries[key] = e
+	b.adopt(e.at)
+	return e
 }
 
 // drop takes an entry out: its job is settled, or was taken away, and then its
-// handler must stop.
+// handler must stop. Called with mu held.
 func (b *inbox) drop(key string, rev int64) {
 	e := b.entries[key]
 	delete(b.entries, key)
-	if e != nil && e.claim != nil {
+	switch {
+	case e == nil:
+	case e.claim != nil:
 		e.claim.takenFromInbox(rev)
+	default:
+		b.forget(e.at.record.Nonce)
 	}
 }
 
@@ -109,24 +158,42 @@ func (b *inbox) wake() {
 	}
 }
 
-// next returns up to n entries to begin, oldest first, and marks them.
-func (b *inbox) next(n int, skip func(id string) bool) []*inboxEntry {
+// waiting returns the entries that are not begun, oldest first.
+func (b *inbox) waiting() []*inboxEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var waiting []*inboxEntry
 	for _, e := range b.entries {
-		if !e.begun && !skip(e.at.record.ID) {
+		if !e.begun {
 			waiting = append(waiting, e)
 		}
 	}
 	slices.SortFunc(waiting, func(x, y *inboxEntry) int {
 		return cmp.Or(cmp.Compare(x.at.rev, y.at.rev), cmp.Compare(x.key, y.key))
 	})
-	waiting = waiting[:min(n, len(waiting))]
-	for _, e := range waiting {
-		e.begun, e.over = true, time.Time{}
-	}
 	return waiting
+}
+
+// begin marks an entry as begun; false means that it is gone, or was begun before.
+func (b *inbox) begin(e *inboxEntry) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entries[e.key] != e || e.begun {
+		return false
+	}
+	e.begun = true
+	return true
+}
+
+// retry lets an entry be begun again; false means that nobody will.
+func (b *inbox) retry(e *inboxEntry) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	e.begun = false
+	return true
 }
 
 // work notes the claim under which an entry is worked; false means that the entry
@@ -138,6 +205,14 @@ func (b *inbox) work(e *inboxEntry, c *Claim) bool {
 	return b.entries[e.key] == e
 }
 
+// ended notes that an entry's claim is over, as etcd said, so that nobody tries to
+// give it back.
+func (b *inbox) ended(e *inboxEntry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e.gone = true
+}
+
 // idle tells whether the inbox is empty.
 func (b *inbox) idle() bool {
 	b.mu.Lock()
@@ -145,19 +220,72 @@ func (b *inbox) idle() bool {
 	return len(b.entries) == 0
 }
 
+// owned lists the claims that are here.
+func (b *inbox) owned() (owned []located) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.entries {
+		if !e.gone {
+			owned = append(owned, e.at)
+		}
+	}
+	return owned
+}
+
+// close takes what is there now, as etcd says, and returns what nobody began.
+// Nothing is begun behind it.
+func (b *inbox) close(kvs []*mvccpb.KeyValue) (left []*inboxEntry) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, kv := range kvs {
+		if e := b.put(kv); e != nil && !e.begun {
+			e.begun = true
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+// abandon forgets what was left in the inbox.
+func (b *inbox) abandon() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.entries {
+		if e.claim == nil {
+			b.forget(e.at.record.Nonce)
+		}
+	}
+}
+
 // claimAssigned makes a claim of an inbox entry, and reads what lies beside it.
+// What it reads counts only while the claim is current: a later job of that id has
+// another payload.
 func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located) (*Claim, error) {
 	c := q.newClaim(s, at)
 	if at.record.Beside > 0 || at.record.Attempt > 1 {
-		resp, err := q.store.Read(ctx, clientv3.OpGet(q.keys.Payload(at.record.ID)), clientv3.OpGet(q.keys.Progress(at.record.ID)))
+		id := at.record.ID
+		resp, err := q.store.Read(ctx, clientv3.OpGet(c.fence.Key, clientv3.WithKeysOnly()),
+			clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
 		if err != nil {
-			return nil, fmt.Errorf("read job %s: %w", at.record.ID, err)
+			return nil, fmt.Errorf("read job %s: %w", id, err)
 		}
-		if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) == 1 && at.record.Beside > 0 {
-			c.job.Payload = kvs[0].Value
+		read := func(i int) *mvccpb.KeyValue {
+			if kvs := resp.Responses[i].GetResponseRange().Kvs; len(kvs) == 1 {
+				return kvs[0]
+			}
+			return nil
 		}
-		if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) == 1 {
-			c.notes.load(kvs[0], c.job)
+		if job := read(0); job == nil || job.ModRevision != at.rev {
+			return nil, errMissed
+		}
+		if payload := read(1); at.record.Beside > 0 && payload != nil {
+			c.job.Payload = payload.Value
+		} else {
+			c.payloadLost = at.record.Beside > 0
+		}
+		if note := read(2); note != nil {
+			c.notes.load(note, c.job)
 		}
 	}
 	if err := s.Adopt(at.record.Nonce, c.giveBack); err != nil {
@@ -181,144 +309,21 @@ func (c *Claim) takenFromInbox(rev int64) {
 				cause = ErrCancelled
 			}
 		}
-		c.end(cause)
+		if !c.isSettled() { // else it is for its own closing write to say
+			c.end(cause)
+		}
 	})
 }
 
-// serveInbox works what is assigned to the session, until the session, ctx, or the
-// mode is over.
-func (w *Worker) serveInbox(ctx context.Context, s *coord.Session) {
-	box := newInbox(w.q.keys.Inbox(s.ID()))
-	m := w.q.store.Mirror(w.q.cfg.Mirror)
-	m.Add(box.prefix, box)
-	mirrorCtx, cancel := context.WithCancel(context.Background())
-	var mirror sync.WaitGroup
-	mirror.Go(func() { _ = m.Run(mirrorCtx) })
-	defer mirror.Wait()
-	defer cancel()
-	defer w.giveBackWaiting(s, box)
-	changed, stop := w.q.index.listen()
-	defer stop()
-	reconcile := time.NewTicker(reconcileEvery)
-	defer reconcile.Stop()
-	for !(w.limited() && w.idle()) {
-		alarm := w.fillFrom(s, box)
-		if w.q.index.mode() != modeDispatch && box.idle() {
-			return // what was assigned before the switch is worked off first
-		}
-		select {
-		case <-box.changed:
-		case <-w.free:
-		case <-changed:
-		case <-alarm:
-		case <-reconcile.C:
-			w.reconcileInbox(s, box)
-		case <-s.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+// unbegun is a release of an assigned job that no handler has begun.
+func unbegun(why string) event { return event{err: why, unbegun: true} }
 
-// fillFrom begins as many entries as there are free slots. The channel that it
-// returns, where it is not nil, tells when to look again.
-func (w *Worker) fillFrom(s *coord.Session, box *inbox) <-chan time.Time {
-	n, resume := w.room()
-	if n <= 0 || s.Remaining() <= 0 {
-		return nil
-	}
-	if wait := time.Until(resume); wait > 0 {
-		return time.After(wait)
-	}
-	for _, e := range box.next(n, w.q.index.runsHere) {
-		w.occupy()
-		c := candidate{located: e.at, entry: &entry{located: e.at}}
-		w.q.index.begin(e.at.record)
-		w.wg.Go(func() {
-			if w.workAssigned(s, box, e, c) {
-				box.finished(e)
-				w.vacate(c)
-			}
-		})
+// giveBack releases a claim of the session that nobody works. That somebody else
+// took it away is as good.
+func (q *Queue) giveBack(ctx context.Context, s *coord.Session, at located, e event) error {
+	defer s.Forget(at.record.Nonce)
+	if err := q.releaseStray(ctx, s, at, e); err != nil && !errors.Is(err, coord.ErrFenced) {
+		return fmt.Errorf("give back job %s: %w", at.record.ID, err)
 	}
 	return nil
-}
-
-// reconcileInbox gives back jobs that were worked and are still in the inbox: etcd
-// refused their closing write itself. Without it they would stay claimed by a live
-// session that does not run them.
-func (w *Worker) reconcileInbox(s *coord.Session, box *inbox) {
-	for _, e := range box.leftovers(2 * reconcileEvery) {
-		w.giveBack(s, e, "its closing write failed")
-	}
-}
-
-// finished notes that an entry was worked; it goes away with the closing write.
-func (b *inbox) finished(e *inboxEntry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e.over = time.Now()
-}
-
-// leftovers returns entries that are still there that long after they were worked,
-// once per that time.
-func (b *inbox) leftovers(after time.Duration) (left []*inboxEntry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, e := range b.entries {
-		if e.begun && !e.over.IsZero() && time.Since(e.over) > after {
-			e.over = time.Now()
-			left = append(left, e)
-		}
-	}
-	return left
-}
-
-// workAssigned works one entry to its end. False means that its handler still
-// runs.
-func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c candidate) (over bool) {
-	began := time.Now()
-	claim, err := w.q.claimAssigned(w.hard, s, e.at)
-	if err != nil {
-		w.missed()
-		if !isSessionOver(err) && w.hard.Err() == nil {
-			w.log.Warn("take assigned job", zap.Error(err))
-			w.report(err)
-		}
-		box.retry(e)
-		return true
-	}
-	w.report(nil)
-	if !box.work(e, claim) {
-		claim.over(&coord.FencedError{Key: claim.fence.Key, Wanted: claim.fence.Token})
-		w.missed()
-		w.hooks.Missed()
-		return true
-	}
-	w.hooks.Claimed(claim.job, time.Since(began))
-	return w.attend(claim, c)
-}
-
-// retry lets an entry be begun again.
-func (b *inbox) retry(e *inboxEntry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e.begun = false
-}
-
-// giveBackWaiting releases what was assigned and not begun, so that the dispatcher
-// gives it to somebody else at once.
-func (w *Worker) giveBackWaiting(s *coord.Session, box *inbox) {
-	for _, e := range box.next(math.MaxInt, func(string) bool { return false }) {
-		w.giveBack(s, e, "the worker stops")
-	}
-}
-
-func (w *Worker) giveBack(s *coord.Session, e *inboxEntry, why string) {
-	w.q.behind(func(ctx context.Context) {
-		if err := w.q.releaseStray(ctx, s, e.at, why); err != nil && !errors.Is(err, coord.ErrFenced) {
-			w.log.Info("give back an assigned job", zap.String("job", e.at.record.ID), zap.Error(err))
-		}
-	})
 }

@@ -164,7 +164,7 @@ func (r *record) view(queue string, where place, rev int64, now time.Time, owner
 		Queue: queue, ID: r.ID, Born: r.Born, Kind: r.Kind,
 		Payload: bytes.Clone(r.payload()), PayloadSize: r.Beside, Labels: maps.Clone(r.Labels), Trace: maps.Clone(r.Trace),
 		Priority: r.Priority, RunAt: r.RunAt, Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
-		MaxAttempts: r.MaxAttempts, MaxLosses: r.MaxLosses, AtMostOnce: r.AtMostOnce,
+		MaxAttempts: r.maxAttempts(), MaxLosses: r.maxLosses(), AtMostOnce: r.AtMostOnce,
 		Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, Revision: rev,
 		EnqueuedAt: r.EnqueuedAt, ClaimedAt: r.ClaimedAt, FinishedAt: r.FinishedAt,
 		Result: bytes.Clone(r.result()), Error: r.Error, Attempts: slices.Clone(r.Attempts), LogTotal: r.LogTotal,

@@ -12,7 +12,7 @@ import (
 // DispatcherConfig configures [NewDispatcher]. The zero value works.
 type DispatcherConfig struct {
 	// TTL is how long a dead dispatcher's leadership lasts, before a standby takes
-	// over; 0 means [coord.DefaultTTL].
+	// over; 0 means 10 s.
 	TTL time.Duration
 	// Prefetch is how many jobs more than it has handlers a worker may hold, so that
 	// its next job is there when one ends; 0 means none. Jobs that a worker holds when

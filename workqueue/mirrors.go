@@ -8,111 +8,119 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// jobMirror is the part of a queue's mirrors that costs: the events of all jobs. It
-// runs while somebody needs it, which in mode dispatch is only the dispatcher.
-type jobMirror struct {
-	mu     sync.Mutex
-	users  int
+// mirrors is what a handle watches: always the config, once somebody wants to
+// know; and all of the queue, which costs, while somebody needs it, which in mode
+// dispatch is only the dispatcher. One mirror does it at a time, so that a process
+// asks its quiet watches for one sign of life, not two.
+type mirrors struct {
+	mu    sync.Mutex
+	users int // of all of the queue
+	run   *running
+}
+
+// running is one mirror.
+type running struct {
 	mirror *coord.Mirror
+	full   bool // all of the queue
 	stop   context.CancelFunc
 	done   chan struct{}
 }
 
-// syncConfig starts the mirror of the config, once, and waits until it is there.
+// syncConfig waits until the config is known, and keeps it so.
 func (q *Queue) syncConfig(ctx context.Context) error {
-	q.configOnce.Do(func() { q.runMirror(q.mirrorLife, q.configs, func() {}) })
-	return q.await(ctx, q.configs)
+	return q.await(ctx, false)
 }
 
-// sync starts both mirrors, for good, and waits until they show the queue.
+// sync waits until all of the queue is known, and keeps it so until Close.
 func (q *Queue) sync(ctx context.Context) error {
-	if err := q.syncConfig(ctx); err != nil {
-		return err
-	}
 	q.syncOnce.Do(func() { q.holdJobs() })
-	return q.await(ctx, q.jobs.current())
+	return q.await(ctx, true)
 }
 
 // needJobs is sync until release is called.
 func (q *Queue) needJobs(ctx context.Context) (release func(), err error) {
-	if err := q.syncConfig(ctx); err != nil {
-		return nil, err
-	}
 	release = q.holdJobs()
-	if err := q.await(ctx, q.jobs.current()); err != nil {
+	if err := q.await(ctx, true); err != nil {
 		release()
 		return nil, err
 	}
 	return release, nil
 }
 
-// holdJobs keeps the mirror of the jobs running until release is called, and
-// starts it where need be. It does not wait for it.
+// holdJobs keeps all of the queue mirrored until release is called, and starts
+// that where need be. It does not wait for it.
 func (q *Queue) holdJobs() (release func()) {
-	j := &q.jobs
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.users == 0 {
-		q.startJobs()
-	}
-	j.users++
+	m := &q.mirrors
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.users++
+	q.ensure(true)
 	return sync.OnceFunc(func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.users--; j.users == 0 {
-			j.stop()
-			<-j.done
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.users--; m.users == 0 {
+			m.run.end()
 			q.index.forget()
+			m.run = nil
+			q.ensure(false)
 		}
 	})
 }
 
-// startJobs is called with the mirror's mu held.
-func (q *Queue) startJobs() {
-	j := &q.jobs
+// ensure returns a running mirror that shows enough, and starts it where need be.
+// Called with the mirrors' mu held.
+func (q *Queue) ensure(full bool) *running {
+	old := q.mirrors.run
+	if old != nil && (old.full || !full) {
+		return old
+	}
+	if old != nil {
+		old.end()
+	}
 	ctx, stop := context.WithCancel(q.mirrorLife)
-	m := q.store.Mirror(q.cfg.Mirror)
-	m.Add(q.keys.Workers(), workerSink{q.index})
-	m.Add(q.store.Keys().Sessions(), sessionSink{q.index})
-	m.Add(q.keys.Jobs(), jobSink{q.index})
-	done := make(chan struct{})
-	j.mirror, j.stop, j.done = m, stop, done
-	q.runMirror(ctx, m, func() { close(done) })
-}
-
-func (j *jobMirror) current() *coord.Mirror {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.mirror
-}
-
-// runMirror runs a mirror until ctx ends, and calls over then.
-func (q *Queue) runMirror(ctx context.Context, m *coord.Mirror, over func()) {
-	q.mu.Lock()
+	r := &running{mirror: q.store.Mirror(q.cfg.Quiet, q.cfg.ScanEvery), full: full, stop: stop, done: make(chan struct{})}
+	r.mirror.Add(q.keys.Config(), configSink{q.index})
+	if full {
+		r.mirror.Add(q.keys.Workers(), workerSink{q.index})
+		r.mirror.Add(q.store.Keys().Sessions(), sessionSink{q.index})
+		r.mirror.Add(q.keys.Jobs(), jobSink{q.index})
+	}
+	q.mirrors.run = r
+	q.mu.Lock() // orders this and Close
 	defer q.mu.Unlock()
 	if q.closed {
-		over()
-		return
+		close(r.done)
+		return r
 	}
 	q.mirrorWG.Go(func() {
-		defer over()
-		_ = m.Run(ctx)
+		defer close(r.done)
+		_ = r.mirror.Run(ctx)
 	})
+	return r
 }
 
-// await waits until a mirror shows its keys.
-func (q *Queue) await(ctx context.Context, m *coord.Mirror) error {
-	select {
-	case <-q.mirrorLife.Done():
-		return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
-	default:
-	}
-	select {
-	case <-m.Synced():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("read queue %s: %w", q.name, context.Cause(ctx))
-	case <-q.mirrorLife.Done():
-		return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
+// end stops a mirror and waits until it is gone.
+func (r *running) end() {
+	r.stop()
+	<-r.done
+}
+
+// await waits until a mirror shows the config, or all of the queue. The mirror may
+// be replaced meanwhile.
+func (q *Queue) await(ctx context.Context, full bool) error {
+	for {
+		if q.mirrorLife.Err() != nil {
+			return fmt.Errorf("read queue %s: %w", q.name, coord.ErrClosed)
+		}
+		q.mirrors.mu.Lock()
+		r := q.ensure(full)
+		q.mirrors.mu.Unlock()
+		select {
+		case <-r.mirror.Synced():
+			return nil
+		case <-r.done:
+		case <-ctx.Done():
+			return fmt.Errorf("read queue %s: %w", q.name, context.Cause(ctx))
+		}
 	}
 }

@@ -163,7 +163,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			if kv != nil && coord.NonceOf(kv.Value) == wish.Nonce {
 				return kv.ModRevision, nil
 			}
-			if err := coord.Refusal(r, c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
+			if err := r.Refusal(c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
 				return 0, err
 			}
 			// The claim is current, so what is there was left by an earlier job of this

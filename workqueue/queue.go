@@ -21,7 +21,7 @@ const maxTries = 8
 type Config struct {
 	// Queue is the queue's name.
 	Queue string
-	// Root is the key prefix; "" means [coord.DefaultRoot].
+	// Root is the key prefix; "" means /leasekit/.
 	Root string
 	// Identity is a label for people, such as a host or pod name; "" means the
 	// host name.
@@ -38,8 +38,13 @@ type Config struct {
 	RetainBytes int
 	// Backoff is the pause between failed attempts, and between counted losses.
 	Backoff Backoff
-	// Mirror tunes the watches; the zero value is right.
-	Mirror coord.MirrorConfig
+	// Quiet is how long the watches may be silent before they are asked for a sign of
+	// life; after another Quiet without one they are opened again on another
+	// connection. 0 means 10 s.
+	Quiet time.Duration
+	// ScanEvery is the pause between full lists that back the watches, jittered by a
+	// fifth; 0 means 5 min.
+	ScanEvery time.Duration
 	// Logger logs what no caller sees; nil logs nothing.
 	Logger *zap.Logger
 }
@@ -76,6 +81,9 @@ func (c Config) validate() error {
 	if c.MaxPayload < 0 || c.MaxPayload > hardPayload {
 		return &coord.InputError{Field: "max payload", Value: fmt.Sprint(c.MaxPayload), Reason: fmt.Sprintf("it is at most %d bytes: etcd refuses larger requests", hardPayload)}
 	}
+	if err := c.Backoff.validate(); err != nil {
+		return err
+	}
 	if c.Retention < time.Second || c.RetainJobs < 0 || c.RetainBytes < 0 {
 		return &coord.InputError{Field: "retention", Value: c.Retention.String(), Reason: "it is at least 1s, and the limits of jobs and bytes are not negative"}
 	}
@@ -106,10 +114,8 @@ type Queue struct {
 	closed bool
 	wg     sync.WaitGroup
 
-	configOnce sync.Once
 	syncOnce   sync.Once
-	configs    *coord.Mirror   // the queue's config
-	jobs       jobMirror       // its jobs, workers, and all sessions
+	mirrors    mirrors
 	mirrorLife context.Context // ends when Close begins
 	mirrorStop context.CancelFunc
 	mirrorWG   sync.WaitGroup
@@ -142,8 +148,6 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	q.life, q.cancel = context.WithCancel(context.Background())
 	q.mirrorLife, q.mirrorStop = context.WithCancel(context.Background())
 	q.retention = newRetention(store, cfg, q.log)
-	q.configs = store.Mirror(cfg.Mirror)
-	q.configs.Add(keys.Config(), configSink{q.index})
 	return q, nil
 }
 

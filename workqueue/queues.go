@@ -11,7 +11,7 @@ import (
 )
 
 // Queues returns the names of the queues under root, sorted; "" means
-// [coord.DefaultRoot]. A queue is its keys: one without jobs, config and workers
+// /leasekit/. A queue is its keys: one without jobs, config and workers
 // does not show. It asks etcd once per queue and blocks until the answers or until
 // ctx ends; a queue that comes or goes meanwhile may show or not.
 func Queues(ctx context.Context, client *clientv3.Client, root string) ([]string, error) {

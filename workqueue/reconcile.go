@@ -24,7 +24,7 @@ func (q *Queue) reconcile(s *coord.Session) {
 		owned[l.record.Nonce] = l
 		nonces = append(nonces, l.record.Nonce)
 	}
-	for _, nonce := range s.Strays(nonces, time.Now()) {
+	for _, nonce := range s.Strays(q.keys.Jobs(), nonces, time.Now()) {
 		l := owned[nonce]
 		// While the release is under way it is no stray, or it would pile up.
 		if s.Adopt(nonce, nil) != nil {
@@ -61,7 +61,7 @@ func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located, w
 		return err
 	}
 	if !r.Succeeded {
-		return coord.Refusal(r, fence)
+		return r.Refusal(fence)
 	}
 	return nil
 }

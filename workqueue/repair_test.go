@@ -123,7 +123,10 @@ func TestBreakClaim(t *testing.T) {
 	if _, err := d.q.BreakClaim(bounded(t), "open", ann); !errors.Is(err, workqueue.ErrNotApplicable) {
 		t.Errorf("got %v", err)
 	}
-	d.add(workqueue.Params{ID: "once", AtMostOnce: true, Priority: 9})
+	if _, err := d.q.Cancel(bounded(t), "open", ann); err != nil { // or it could be claimed instead of the next
+		t.Fatal(err)
+	}
+	d.add(workqueue.Params{ID: "once", AtMostOnce: true})
 	d.claim()
 	if j, err := d.q.BreakClaim(bounded(t), "once", ann); err != nil || j.State != workqueue.StateDead {
 		t.Errorf("an at-most-once job: got %+v, %v", j, err)

@@ -28,7 +28,7 @@ func (c *Claim) Complete(ctx context.Context, result []byte) error {
 }
 
 // CompleteWith is Complete, with the caller's own writes in the same Txn: they
-// land together with the result, or not at all. At most [coord.MaxOps] ops; under
+// land together with the result, or not at all. At most 60 ops; under
 // Leasekit's own root only those from [Queue.EnqueueOps] are accepted, and when the
 // job that they create exists already the error matches [ErrExists] or
 // [coord.ErrRefused], and the claim stays open.
@@ -241,7 +241,7 @@ func (c *Claim) closeTxn(ctx context.Context, at located, n next, cmps []clientv
 
 // judgeRefusal tells whose doing a refusal is.
 func (c *Claim) judgeRefusal(ctx context.Context, r coord.Result, n next, unsure bool) error {
-	err := coord.Refusal(r, c.fence)
+	err := r.Refusal(c.fence)
 	if !unsure || !errors.Is(err, coord.ErrFenced) {
 		return err
 	}
@@ -282,32 +282,53 @@ func endedAs(now, mine *record) (applied, known bool) {
 func joinable(keys coord.Keyspace, ops []clientv3.Op) ([]clientv3.Cmp, error) {
 	var cmps []clientv3.Cmp
 	var others []clientv3.Op
+	fresh := map[string]bool{} // the payload keys of the jobs that are enqueued
 	for _, op := range ops {
-		p, ours := keys.Parse(string(op.KeyBytes()))
+		if p, ok := freshJob(keys, op); ok {
+			fresh[keys.Queue(p.Queue).Payload(p.ID)] = true
+		}
+	}
+	for _, op := range ops {
+		p, enqueues := freshJob(keys, op)
 		switch {
-		case !op.IsTxn() && op.IsPut() && ours && p.Kind == "jobs" && freshJob(op.ValueBytes()):
+		case enqueues:
 			q := keys.Queue(p.Queue)
 			cmps = append(cmps,
 				clientv3.Compare(clientv3.CreateRevision(q.Job(p.ID)), "=", 0),
 				clientv3.Compare(clientv3.ModRevision(q.Done(p.ID)), "=", 0),
 				clientv3.Compare(clientv3.ModRevision(q.Dead(p.ID)), "=", 0))
-		case !op.IsTxn() && op.IsPut() && ours && p.Kind == "payloads":
+		case !op.IsTxn() && op.IsPut() && fresh[string(op.KeyBytes())]:
 			// Beside a job that is enqueued in the same Txn.
 		default:
 			others = append(others, op)
 		}
 	}
-	if len(ops) > coord.MaxOps {
+	if len(ops) > 60 {
 		others = ops // for the error
 	}
-	return cmps, coord.CheckOps(keys, others)
+	return cmps, keys.CheckOps(others)
 }
 
-// freshJob tells whether value is a job that was never claimed.
-func freshJob(value []byte) bool {
-	r, err := decodeRecord(value)
-	return err == nil && !r.claimed() && r.Attempt == 0
+// freshJob tells whether op puts a job that was never claimed, under its own key.
+func freshJob(keys coord.Keyspace, op clientv3.Op) (p coord.ParsedKey, ok bool) {
+	if op.IsTxn() || !op.IsPut() {
+		return p, false
+	}
+	if p, ok = keys.Parse(string(op.KeyBytes())); !ok || p.Kind != "jobs" {
+		return p, false
+	}
+	r, err := decodeRecord(op.ValueBytes())
+	return p, err == nil && r.ID == p.ID && !r.claimed() && r.Attempt == 0
 }
 
 // size is about what the record takes in etcd.
-func (r *record) size() int { return 512 + len(r.payload()) + len(r.result()) }
+func (r *record) size() int {
+	n := 512 + len(r.payload()) + len(r.result())
+	for _, a := range r.Attempts {
+		n += 200 + len(a.Error) + len(a.Reason)
+	}
+	for k, v := range r.Labels {
+		n += len(k) + len(v)
+	}
+	return n
+}

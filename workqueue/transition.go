@@ -45,6 +45,7 @@ type event struct {
 	// fail, release, snooze, cancel
 	err       string
 	permanent bool
+	unbegun   bool      // release: no handler was started, so that it was no attempt
 	at        time.Time // snooze and release: not before; zero is at once
 
 	// fail and reclaim: how long until the next attempt
@@ -166,7 +167,7 @@ func (r *record) close(e event) next {
 	default:
 		r.endAttempt(e, outcomeReleased, e.err)
 	}
-	if r.AtMostOnce {
+	if r.AtMostOnce && !e.unbegun {
 		return r.bury(e, "the attempt ended as "+r.Attempts[len(r.Attempts)-1].Outcome+", and the job may be started at most once")
 	}
 	return r.reopen(e.at)

@@ -43,7 +43,7 @@ func (t txns) key(where place, id string) string {
 
 // guard holds while the record is as it was read.
 func (t txns) guard(l located) []clientv3.Cmp {
-	return coord.Guard(t.key(l.where, l.record.ID), l.rev, l.record.Nonce)
+	return coord.Fence{Key: t.key(l.where, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}.Cmps()
 }
 
 // enqueueSeen are the mod revisions of what an earlier job of the same id left.

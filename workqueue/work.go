@@ -54,6 +54,10 @@ func (w *Worker) attend(c *Claim, from candidate) (over bool) {
 	go func() {
 		a := answer{err: errNoAnswer}
 		defer func() { answers <- a }() // even when the handler ends its goroutine
+		if c.payloadLost {
+			a.err = errPayloadLost
+			return
+		}
 		a.result, a.err = call(ctx, w.handler, c)
 	}()
 	select {
@@ -148,7 +152,7 @@ func (c *Claim) letGo(cause error) error {
 	c.settled = true
 	c.mu.Unlock()
 	e := c.event(verbRelease)
-	e.err = cause.Error()
+	e.err, e.unbegun = cause.Error(), true
 	_, err := c.startClose(e, nil, nil)
 	if err != nil {
 		c.over(err)

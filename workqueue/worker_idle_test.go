@@ -21,7 +21,7 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 	var rec etcdtest.Recorder
 	root := etcdtest.Root(t)
 	q := openAt(t, c.Client(t, rec.DialOptions()...), workqueue.Config{
-		Root: root, Mirror: coord.MirrorConfig{Quiet: quiet, ScanEvery: time.Hour},
+		Root: root, Quiet: quiet, ScanEvery: time.Hour,
 	})
 	started := make(chan struct{}, 8)
 	run(t, q, workqueue.WorkerConfig{SessionTTL: 4 * renewEvery}, func(context.Context, *workqueue.Claim) ([]byte, error) {
@@ -47,8 +47,7 @@ func TestIdleWorkerIsQuiet(t *testing.T) {
 				t.Errorf("%d renewals in %v, want at most %d", n, idle, limit)
 			}
 		case "Watch.progress":
-			// Two mirrors: of the config, and of the jobs.
-			if limit := 2 * (int(idle/quiet) + 1); n > limit {
+			if limit := int(idle/quiet) + 1; n > limit {
 				t.Errorf("%d progress requests in %v, want at most %d", n, idle, limit)
 			}
 		default:
@@ -72,7 +71,7 @@ func TestIdleWorkerScans(t *testing.T) {
 	c := etcdtest.New(t, etcdtest.Config{})
 	var rec etcdtest.Recorder
 	q := openAt(t, c.Client(t, rec.DialOptions()...), workqueue.Config{
-		Root: etcdtest.Root(t), Mirror: coord.MirrorConfig{Quiet: time.Minute, ScanEvery: time.Second},
+		Root: etcdtest.Root(t), Quiet: time.Minute, ScanEvery: time.Second,
 	})
 	run(t, q, workqueue.WorkerConfig{SessionTTL: 4 * time.Second}, func(context.Context, *workqueue.Claim) ([]byte, error) { return nil, nil })
 	enqueue(t, q, workqueue.Params{ID: "j"})

@@ -222,7 +222,7 @@ func TestWorkersSurviveARewind(t *testing.T) {
 	member := server.Members()[0]
 	data, backup := filepath.Join(server.Dir(), member.Name()), filepath.Join(t.TempDir(), "backup")
 	cl, root := etcdtest.NewClient(t, server.Endpoints()), etcdtest.Root(t)
-	q := openAt(t, etcdtest.NewClient(t, server.Endpoints()), workqueue.Config{Root: root, Mirror: coord.MirrorConfig{Quiet: 300 * time.Millisecond}})
+	q := openAt(t, etcdtest.NewClient(t, server.Endpoints()), workqueue.Config{Root: root, Quiet: 300 * time.Millisecond})
 	causes, owners := make(chan error, 100), make(chan string, 100)
 	run(t, q, workqueue.WorkerConfig{SessionTTL: 20 * time.Second}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 		owners <- c.Job().Owner

@@ -58,7 +58,7 @@ empty, but for the job of --once.`,
 	}
 	f := cmd.Flags()
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "run `N` commands at a time")
-	f.DurationVar(&o.ttl, "ttl", coord.DefaultTTL, "others take the jobs over `TIME` after this process is gone")
+	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others take the jobs over `TIME` after this process is gone")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL")
 	f.BoolVar(&o.drain, "drain", false, "end when no job is left: none ready, scheduled or claimed by anybody, of any kind")
 	f.BoolVar(&o.once, "once", false, "work one job, wait for it if need be, print what became of it, and end")
