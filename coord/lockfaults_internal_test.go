@@ -35,11 +35,19 @@ func writesOf(t Txn, keys claimKeys) string {
 	return b.String()
 }
 
-// faultsAt plans faults for the Txns that write such things of the lock, in order.
+// faultsAt plans faults for the Txns that write such things of the lock, in order,
+// and in one lane: the repeats of another session's Txn must not meet them.
 func (w *world) faultsAt(keys claimKeys, writes string, list ...fault) {
-	n := 0
+	n, lane := 0, ""
 	w.planBy(func(_ int, t Txn) fault {
 		if got := writesOf(t, keys); got != writes || n >= len(list) {
+			return fault{}
+		}
+		key := string(t.Then[0].KeyBytes())
+		if lane == "" {
+			lane = key
+		}
+		if key != lane {
 			return fault{}
 		}
 		n++
