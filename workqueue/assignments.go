@@ -6,11 +6,12 @@ import "time"
 type assignment struct {
 	c  candidate
 	to session
+	// registered is the mod revision of the worker's registration that was seen.
+	registered int64
 }
 
-// planWindow is how far into the queue a dispatcher looks for jobs that some worker
-// can take.
-const planWindow = 4096
+// burden is what a worker was given and the mirror does not show yet.
+type burden struct{ jobs, suspects int }
 
 // assignments plans one round of dispatching and marks its jobs busy. Wake is when
 // to look again although nothing changed; zero means never.
@@ -19,32 +20,17 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 	defer x.mu.Unlock()
 	now := x.now()
 	x.promote(now)
-	if len(x.scheduled) > 0 {
-		wake = x.scheduled[0].record.RunAt
-	}
 	if x.config.Paused || x.config.Mode != modeDispatch {
 		return nil, time.Time{}
 	}
-	workers := x.withRoom(prefetch)
-	if len(workers) == 0 {
-		return nil, wake
+	if len(x.scheduled) > 0 {
+		wake = x.scheduled[0].record.RunAt
 	}
-	var entries []*entry
-	var jobs []planJob
-	looked := 0
-	for e := range x.ready.all() {
-		if looked++; looked > planWindow || len(jobs) >= dispatchBatch {
-			break
-		}
-		if e.busy {
-			continue
-		}
-		if now.Before(e.again) {
-			wake = soonest(wake, e.again)
-			continue
-		}
-		entries = append(entries, e)
-		jobs = append(jobs, planJob{kind: e.record.Kind, hash: e.hash, suspect: isSuspect(e.record)})
+	workers := x.withRoom(prefetch)
+	entries, again := x.assignable(workers, now)
+	jobs := make([]planJob, len(entries))
+	for i, e := range entries {
+		jobs[i] = planJob{kind: e.record.Kind, hash: e.hash, suspect: isSuspect(e.record), avoid: returnedBy(e.record)}
 	}
 	for i, k := range plan(jobs, workers) {
 		if k < 0 {
@@ -52,26 +38,81 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 		}
 		e, sid := entries[i], workers[k].sid
 		c := x.take(e, asker{sid: sid, ttl: ttl}, now)
-		e.to = sid
-		x.pendingTo[sid]++
-		round = append(round, assignment{c: c, to: session{id: sid, rev: x.sessions[sid]}})
+		x.assign(e, sid)
+		round = append(round, assignment{c: c, to: session{id: sid, rev: x.sessions[sid]}, registered: x.workers[sid].rev})
 	}
-	return round, wake
+	return round, soonest(wake, again)
+}
+
+// assignable lists the first jobs in queue order that some of the workers can take:
+// what none can take must not hold up what is behind it. Again is when a job that
+// was passed over may be tried again.
+func (x *index) assignable(workers []planWorker, now time.Time) (entries []*entry, again time.Time) {
+	unsuspicious := 0
+	for _, w := range workers {
+		if !w.suspect {
+			unsuspicious++
+		}
+	}
+	known := map[string]bool{}
+	if len(workers) == 0 {
+		return nil, time.Time{}
+	}
+	for e := range x.ready.all() {
+		if len(entries) >= dispatchBatch {
+			break
+		}
+		if e.busy || !knownToAny(workers, e.record.Kind, known) {
+			continue
+		}
+		if now.Before(e.again) {
+			again = soonest(again, e.again)
+			continue
+		}
+		if isSuspect(e.record) {
+			if unsuspicious == 0 {
+				continue
+			}
+			unsuspicious--
+		}
+		entries = append(entries, e)
+	}
+	return entries, again
+}
+
+// knownToAny tells whether a worker knows the kind, and remembers it.
+func knownToAny(workers []planWorker, kind string, known map[string]bool) bool {
+	k, ok := known[kind]
+	if !ok {
+		for i := 0; i < len(workers) && !k; i++ {
+			k = workers[i].knows(kind)
+		}
+		known[kind] = k
+	}
+	return k
+}
+
+// returnedBy is the session that gave the job back, or "".
+func returnedBy(r *record) string {
+	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Outcome == outcomeReleased {
+		return r.Attempts[n-1].Owner
+	}
+	return ""
 }
 
 // withRoom lists the live workers that may hold more jobs.
 func (x *index) withRoom(prefetch int) []planWorker {
 	var workers []planWorker
 	for sid, w := range x.workers {
-		if _, ok := x.sessions[sid]; !ok {
+		if _, ok := x.sessions[sid]; !ok || w.Concurrency <= 0 {
 			continue
 		}
-		held := x.byOwner[sid]
-		free := w.Concurrency + prefetch - len(held) - x.pendingTo[sid]
+		held, pending := x.byOwner[sid], x.pendingTo[sid]
+		free := w.Concurrency + prefetch - len(held) - pending.jobs
 		if free <= 0 {
 			continue
 		}
-		pw := planWorker{sid: sid, kinds: w.Kinds, free: free, hash: w.hash}
+		pw := planWorker{sid: sid, kinds: w.Kinds, free: free, hash: w.hash, suspect: pending.suspects > 0}
 		for e := range held {
 			pw.suspect = pw.suspect || isSuspect(e.record)
 		}
@@ -80,15 +121,29 @@ func (x *index) withRoom(prefetch int) []planWorker {
 	return workers
 }
 
+// assign marks a job as on its way to a session. Called with mu held.
+func (x *index) assign(e *entry, sid string) {
+	e.to = sid
+	x.burden(e, sid, 1)
+}
+
 // unassign ends the mark of an assignment under way. Called with mu held.
 func (x *index) unassign(e *entry) {
-	if e.to == "" {
-		return
+	if e.to != "" {
+		x.burden(e, e.to, -1)
+		e.to = ""
 	}
-	if x.pendingTo[e.to]--; x.pendingTo[e.to] == 0 {
-		delete(x.pendingTo, e.to)
+}
+
+func (x *index) burden(e *entry, sid string, n int) {
+	b := x.pendingTo[sid]
+	b.jobs += n
+	if isSuspect(e.record) {
+		b.suspects += n
 	}
-	e.to = ""
+	if x.pendingTo[sid] = b; b == (burden{}) {
+		delete(x.pendingTo, sid)
+	}
 }
 
 // mode is the queue's, as the config mirror shows it.
@@ -101,19 +156,25 @@ func (x *index) mode() string {
 	return modeClaim
 }
 
-// runsHere tells whether a handler of the job runs in this process, an abandoned
-// one too.
-func (x *index) runsHere(id string) bool {
+// begin notes that an assigned job runs in this process from now on. Hung tells that
+// it cannot: a handler of an earlier attempt still runs here. Neither, when another
+// worker of this process works the same assignment.
+func (x *index) begin(r *record) (began, hung bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.running[id] > 0
+	if x.running[r.ID] > 0 {
+		return false, x.assigned[r.ID] != r.Nonce
+	}
+	x.enter(r)
+	x.assigned[r.ID] = r.Nonce
+	return true, false
 }
 
-// begin notes that an assigned job runs in this process.
-func (x *index) begin(r *record) {
+// worksOn tells whether an assignment is worked in this process.
+func (x *index) worksOn(r *record) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.enter(r)
+	return x.assigned[r.ID] == r.Nonce
 }
 
 // forget empties the index of what the mirror of the jobs showed: it stopped, and
@@ -128,6 +189,7 @@ func (x *index) forget() {
 		x.detach(x.jobs[id])
 		delete(x.jobs, id)
 	}
+	x.unread = map[string]error{}
 	x.sessions, x.sessionsRev = map[string]int64{}, 0
 	x.workers = map[string]workerRecord{}
 	x.workersGen++

@@ -31,6 +31,7 @@ var races = map[string]string{
 	"owner create !=": "the owner lives: its session only looked gone",
 	"config mod =":    "somebody paused the queue, or changed its config otherwise, meanwhile",
 	"progress mod =":  "a report of the owner arrived meanwhile",
+	"worker mod =":    "the worker has left the queue, or takes fewer jobs by now",
 	"leader mod =":    "the dispatcher was deposed, and another leads",
 	"leader value >":  "history went back, and another leader with a smaller nonce has the same revision",
 	"leader value <":  "history went back, and another leader with a larger nonce has the same revision",
@@ -67,7 +68,7 @@ func newWorld(t *testing.T, client *clientv3.Client) *world {
 	w.lease = granted.ID
 	w.names = map[string]string{
 		w.key(inJobs, "x"): "job", w.key(inDone, "x"): "done", w.key(inDead, "x"): "dead", w.keys.Progress("x"): "progress",
-		w.space.Session(w.me.id): "me", w.space.Session(w.owner.id): "owner", w.keys.Config(): "config", w.leader.Key: "leader",
+		w.space.Session(w.me.id): "me", w.space.Session(w.owner.id): "owner", w.keys.Config(): "config", w.keys.Worker(w.me.id): "worker", w.leader.Key: "leader",
 		w.key(inJobs, "next"): "next", w.key(inDone, "next"): "next done", w.key(inDead, "next"): "next dead",
 	}
 	return w

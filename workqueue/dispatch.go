@@ -29,6 +29,8 @@ const dispatchBatch = 256
 func (d *dispatching) run(ctx context.Context) {
 	changed, stop := d.q.index.listen()
 	defer stop()
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
 	for ctx.Err() == nil {
 		assignments, wake := d.q.index.assignments(d.prefetch, d.ttl)
 		if len(assignments) > 0 {
@@ -38,15 +40,13 @@ func (d *dispatching) run(ctx context.Context) {
 			// Nothing came of it, so the mirrors lag: let them catch up.
 			wake = soonest(wake, time.Now().Add(retryEvery))
 		}
-		var alarm <-chan time.Time
+		alarm.Stop()
 		if !wake.IsZero() {
-			timer := time.NewTimer(max(time.Until(wake), time.Millisecond))
-			defer timer.Stop()
-			alarm = timer.C
+			alarm.Reset(max(time.Until(wake), time.Millisecond))
 		}
 		select {
 		case <-changed:
-		case <-alarm:
+		case <-alarm.C:
 		case <-ctx.Done():
 		}
 	}
@@ -88,7 +88,7 @@ func (d *dispatching) assign(ctx context.Context, a assignment) error {
 		d.q.index.settleEntry(a.c, false)
 		return errMissed
 	}
-	txn, err := d.q.txns.assign(a.c.located, n, a.c.orphan, a.to, a.c.config, progress, d.fence)
+	txn, err := d.q.txns.assign(a, n, progress, d.fence)
 	if err != nil {
 		d.q.index.settleEntry(a.c, false)
 		return err

@@ -128,8 +128,8 @@ func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 		b.drop(key, kv.ModRevision) // assigned anew: the earlier attempt is over
 	}
 	r, err := decodeRecord(kv.Value)
-	if err != nil || !r.claimed() {
-		return nil // foreign: it blocks nothing, and doctor shows it
+	if err != nil || !r.claimed() || b.closed {
+		return nil // foreign: it blocks nothing, and doctor shows it; or it is too late
 	}
 	e := &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}}
 	b.entries[key] = e
@@ -237,13 +237,13 @@ func (b *inbox) owned() (owned []located) {
 func (b *inbox) close(kvs []*mvccpb.KeyValue) (left []*inboxEntry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
 	for _, kv := range kvs {
 		if e := b.put(kv); e != nil && !e.begun {
 			e.begun = true
 			left = append(left, e)
 		}
 	}
+	b.closed = true
 	return left
 }
 

@@ -40,10 +40,11 @@ type index struct {
 	watchers  map[string]*watcher // id -> the latest claim of this process
 	empty     chan struct{}       // closed while no live job is known
 
-	pendingTo map[string]int // by session: assignments that the mirror does not show yet
+	pendingTo map[string]burden // by session: assignments that the mirror does not show yet
 
-	running  map[string]int // ids whose handlers run in this process, hung ones too
-	suspects int            // jobs with two or more counted losses that run here
+	running  map[string]int    // ids whose handlers run in this process, hung ones too
+	assigned map[string]string // of those, the nonces of the claims that came by an inbox
+	suspects int               // jobs with two or more counted losses that run here
 }
 
 // change is what happened to a job that this process has claimed.
@@ -97,6 +98,7 @@ type workerRecord struct {
 	Concurrency int      `json:"concurrency"`
 
 	hash uint64
+	rev  int64 // its key's mod revision
 }
 
 func (w workerRecord) knows(kind string) bool {
@@ -119,7 +121,7 @@ func newIndex(space coord.Keyspace, queue string) *index {
 		jobs: map[string]*entry{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
 		sessions: map[string]int64{}, workers: map[string]workerRecord{},
 		listeners: map[chan struct{}]struct{}{}, watchers: map[string]*watcher{},
-		empty: make(chan struct{}), running: map[string]int{}, pendingTo: map[string]int{},
+		empty: make(chan struct{}), running: map[string]int{}, pendingTo: map[string]burden{}, assigned: map[string]string{},
 	}
 	close(x.empty)
 	return x

@@ -40,6 +40,9 @@ func (s sessionSink) Apply(events []*clientv3.Event, rev int64) {
 		sid := x.sid(ev.Kv.Key)
 		if ev.Type == clientv3.EventTypePut {
 			x.sessions[sid] = ev.Kv.CreateRevision
+			if _, serves := x.workers[sid]; serves {
+				x.wake() // its registration came first: now jobs can be assigned to it
+			}
 			continue
 		}
 		if _, ok := x.sessions[sid]; ok {
@@ -178,7 +181,7 @@ func (x *index) putWorker(kv *mvccpb.KeyValue) {
 		return // it names no kinds that we could read, so it is no peer
 	}
 	sid := strings.TrimPrefix(string(kv.Key), x.keys.Workers())
-	w.hash = hash64(sid)
+	w.hash, w.rev = hash64(sid), kv.ModRevision
 	x.workers[sid] = w
 }
 

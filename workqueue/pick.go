@@ -175,6 +175,7 @@ func (x *index) leave(c candidate) {
 	id := c.entry.record.ID
 	if x.running[id]--; x.running[id] == 0 {
 		delete(x.running, id)
+		delete(x.assigned, id)
 	}
 	if isSuspect(c.entry.record) {
 		x.suspects--
@@ -220,7 +221,7 @@ func (x *index) emptied() <-chan struct{} {
 }
 
 func soonest(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a

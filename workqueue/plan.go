@@ -4,7 +4,8 @@ package workqueue
 type planJob struct {
 	kind    string
 	hash    uint64
-	suspect bool // it may be what ends its workers: one of them at a time
+	suspect bool   // it may be what ends its workers: one of them at a time
+	avoid   string // the session that gave it back: any other is better
 }
 
 // planWorker is a worker with room.
@@ -16,6 +17,24 @@ type planWorker struct {
 	hash    uint64
 }
 
+func (w *planWorker) knows(kind string) bool { return workerRecord{Kinds: w.kinds}.knows(kind) }
+
+// takes tells whether the worker can be given the job.
+func (w *planWorker) takes(j planJob) bool {
+	return w.free > 0 && !(j.suspect && w.suspect) && w.knows(j.kind)
+}
+
+// better tells whether w is a better worker for j than v, of two that can take it.
+func (w *planWorker) better(j planJob, v *planWorker) bool {
+	switch {
+	case (w.sid == j.avoid) != (v.sid == j.avoid):
+		return v.sid == j.avoid
+	case w.free != v.free:
+		return w.free > v.free
+	}
+	return mix(j.hash^w.hash) > mix(j.hash^v.hash)
+}
+
 // plan hands jobs out: each, in the order given, goes to the worker with the most
 // room among those that know its kind, and between equals to the one that rendezvous
 // hashing prefers, so that two dispatchers in a row decide alike. The result has a
@@ -25,21 +44,16 @@ type planWorker struct {
 func plan(jobs []planJob, workers []planWorker) []int {
 	to := make([]int, len(jobs))
 	for i, j := range jobs {
-		best := -1
+		to[i] = -1
 		for k := range workers {
-			w := &workers[k]
-			if w.free <= 0 || j.suspect && w.suspect || !(workerRecord{Kinds: w.kinds}).knows(j.kind) {
-				continue
-			}
-			if best < 0 || w.free > workers[best].free ||
-				w.free == workers[best].free && mix(j.hash^w.hash) > mix(j.hash^workers[best].hash) {
-				best = k
+			if w := &workers[k]; w.takes(j) && (to[i] < 0 || w.better(j, &workers[to[i]])) {
+				to[i] = k
 			}
 		}
-		to[i] = best
-		if best >= 0 {
-			workers[best].free--
-			workers[best].suspect = workers[best].suspect || j.suspect
+		if to[i] >= 0 {
+			w := &workers[to[i]]
+			w.free--
+			w.suspect = w.suspect || j.suspect
 		}
 	}
 	return to

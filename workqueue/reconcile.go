@@ -16,13 +16,16 @@ const reconcileEvery = 3 * time.Second
 
 // reconcile releases the strays of a session: claims that were applied although
 // their answer was lost beyond finding out. Without it a job would stay claimed by
-// a live session that does not run it.
-func (q *Queue) reconcile(s *coord.Session) {
+// a live session that does not run it. Assigned are the claims in the session's
+// inbox: those too are strays once nobody works them and their closing write failed.
+func (q *Queue) reconcile(s *coord.Session, assigned []located) {
 	owned := map[string]located{}
 	var nonces []string
-	for _, l := range q.index.ownedBy(s.ID()) {
+	for _, l := range append(q.index.ownedBy(s.ID()), assigned...) {
+		if _, twice := owned[l.record.Nonce]; !twice {
+			nonces = append(nonces, l.record.Nonce)
+		}
 		owned[l.record.Nonce] = l
-		nonces = append(nonces, l.record.Nonce)
 	}
 	for _, nonce := range s.Strays(q.keys.Jobs(), nonces, time.Now()) {
 		l := owned[nonce]
@@ -32,7 +35,7 @@ func (q *Queue) reconcile(s *coord.Session) {
 		}
 		started := q.behind(func(ctx context.Context) {
 			defer s.Forget(nonce)
-			if err := q.releaseStray(ctx, s, l, "the claim's answer was lost"); err != nil && !errors.Is(err, coord.ErrFenced) {
+			if err := q.releaseStray(ctx, s, l, event{err: "the answer to the claim, or to its end, was lost"}); err != nil && !errors.Is(err, coord.ErrFenced) {
 				q.log.Warn("release stray claim", zap.String("job", l.record.ID), zap.Error(err))
 			}
 		})
@@ -42,13 +45,13 @@ func (q *Queue) reconcile(s *coord.Session) {
 	}
 }
 
-// releaseStray gives back a claim of the session that nobody in the process works.
-func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located, why string) error {
+// releaseStray gives back a claim of the session that nobody in the process works;
+// e says why and until when.
+func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located, e event) error {
 	token := coord.Token(l.rev)
 	fence := coord.Fence{Key: q.keys.Job(l.record.ID), Token: token, Nonce: l.record.Nonce}
-	n, err := transition(l.record, l.where, event{
-		verb: verbRelease, now: time.Now(), nonce: coord.NewNonce(), token: token, err: why, delay: q.delay(),
-	})
+	e.verb, e.now, e.nonce, e.token, e.delay = verbRelease, time.Now(), coord.NewNonce(), token, q.delay()
+	n, err := transition(l.record, l.where, e)
 	if err != nil {
 		return err
 	}

@@ -106,19 +106,23 @@ func (t txns) claim(l located, n next, me session, config int64) (coord.Txn, err
 // assign gives a job to a worker on the dispatcher's behalf: exactly a claim, or a
 // reclaim, by the worker's session, and an inbox entry that holds the record. The
 // leader's fence refuses an assignment of a dispatcher that was deposed, however
-// late it arrives.
-func (t txns) assign(l located, n next, orphan bool, to session, config, progress int64, leader coord.Fence) (coord.Txn, error) {
+// late it arrives. The compare of the worker's registration makes its leaving the
+// queue final, and its taking fewer jobs: behind that nothing more is assigned to it
+// on older knowledge, so it can give back all that was.
+func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (coord.Txn, error) {
+	l, to := a.c.located, a.to
 	var txn coord.Txn
 	var err error
-	if orphan {
-		txn, err = t.reclaim(l, n, to, config, progress)
+	if a.c.orphan {
+		txn, err = t.reclaim(l, n, to, a.c.config, progress)
 	} else {
-		txn, err = t.claim(l, n, to, config)
+		txn, err = t.claim(l, n, to, a.c.config)
 	}
 	if err != nil {
 		return coord.Txn{}, err
 	}
 	txn.Origin = "assign"
+	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Worker(to.id)), "=", a.registered))
 	txn.If = append(txn.If, leader.Cmps()...)
 	if !n.claims() {
 		return txn, nil

@@ -63,11 +63,11 @@ var txnCases = []txnCase{
 	{"assign an open job", "assign", func(w *world) (coord.Txn, error) {
 		l := w.job("open, due")
 		n := w.step(l, verbClaim, func(e *event) { e.assigned = true })
-		return w.assign(l, n, false, w.me, 0, 0, w.leader)
-	}, []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x"}, leading(claiming)},
-	{"assign an orphan", "assign", assignAfter(0), []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x"}, leading(reclaiming)},
-	{"assign an orphan: put back", "assign", assignAfter(1), []string{"jobs/x", "payloads/x", "progress/x"}, leading(reclaiming)},
-	{"assign an orphan: buried", "assign", assignAfter(2), []string{"dead/x", "payloads/x", "progress/x"}, leading(reclaiming)},
+		return w.assign(w.assignment(l, false), n, 0, w.leader)
+	}, []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(claiming)},
+	{"assign an orphan", "assign", assignAfter(0), []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
+	{"assign an orphan: put back", "assign", assignAfter(1), []string{"jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
+	{"assign an orphan: buried", "assign", assignAfter(2), []string{"dead/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"complete an assigned job", "close", func(w *world) (coord.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Assigned = true })
 		return w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
@@ -125,15 +125,23 @@ var txnCases = []txnCase{
 	}, []string{"refused/x"}, nil},
 }
 
-// leading adds the leader's fence.
-func leading(closes []string) []string { return append(slices.Clone(closes), guarding("leader")...) }
+// leading adds the worker's registration and the leader's fence.
+func leading(closes []string) []string {
+	return append(append(slices.Clone(closes), "worker mod ="), guarding("leader")...)
+}
+
+// assignment gives a job to me, a registered worker.
+func (w *world) assignment(l located, orphan bool) assignment {
+	rev := w.put(w.keys.Worker(w.me.id), `{"w":"`+middleNonce+`","concurrency":1}`)
+	return assignment{c: candidate{located: l, orphan: orphan}, to: w.me, registered: rev}
+}
 
 // assignAfter assigns an orphan that was assigned to its lost owner too.
 func assignAfter(losses int) func(w *world) (coord.Txn, error) {
 	return func(w *world) (coord.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Losses, r.MaxLosses, r.Assigned = losses, 3, true })
 		n := w.step(l, verbReclaim, func(e *event) { e.counted, e.assigned = true, true })
-		return w.assign(l, n, true, w.me, 0, w.progressRev(), w.leader)
+		return w.assign(w.assignment(l, true), n, w.progressRev(), w.leader)
 	}
 }
 

@@ -74,7 +74,7 @@ func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) {
 
 // WaitEmpty blocks until no live job is left in the queue: none ready, scheduled
 // or claimed by anybody. It watches, and confirms with a linearizable read.
-// In mode dispatch it counts every 10 s instead, since a worker does not watch all
+// In mode dispatch it looks every 10 s instead, since a worker does not watch all
 // jobs then. Records that cannot be read are not waited for: see
 // [Queue.Undecodable]. It
 // outlasts passing trouble of etcd; it ends with ctx, and with [coord.ErrClosed]
@@ -116,11 +116,11 @@ func (q *Queue) waitEmpty(ctx context.Context) error {
 	}
 }
 
-// countEvery is how often live jobs are counted in mode dispatch.
+// countEvery is how often live jobs are looked for in mode dispatch.
 const countEvery = 10 * time.Second
 
 // suspectEmpty returns when the queue may be empty: the mirror shows no job, or,
-// in mode dispatch, it is time to count.
+// in mode dispatch, it is time to look.
 func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, counted *time.Time) error {
 	if q.index.mode() == modeDispatch {
 		if !counted.IsZero() {
@@ -146,31 +146,27 @@ func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, count
 	return nil
 }
 
+// confirmPage is how many live jobs are read at a time to find one that can be read.
+const confirmPage = 32
+
 // confirmEmpty tells whether no live job is left that can be read.
 func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
-	resp, err := q.store.Get(ctx, q.keys.Jobs(), clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil || resp.Count == 0 {
-		return err == nil, err
-	}
-	if q.index.unreadable() < int(resp.Count) {
-		return false, nil
-	}
-	if resp, err = q.store.List(ctx, q.keys.Jobs()); err != nil {
-		return false, err
-	}
-	for _, kv := range resp.Kvs {
-		if _, err := q.txns.decode(inJobs, kv); err == nil {
-			return false, nil
+	from, end := q.keys.Jobs(), clientv3.GetPrefixRangeEnd(q.keys.Jobs())
+	for {
+		resp, err := q.store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(confirmPage))
+		if err != nil {
+			return false, err
+		}
+		for _, kv := range resp.Kvs {
+			if _, err := q.txns.decode(inJobs, kv); err == nil {
+				return false, nil
+			}
+			from = string(kv.Key) + "\x00"
+		}
+		if !resp.More {
+			return true, nil
 		}
 	}
-	return true, nil
-}
-
-// unreadable counts the live records that cannot be read.
-func (x *index) unreadable() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return len(x.unread)
 }
 
 // untilClosed returns a context that also ends when the queue is closed.

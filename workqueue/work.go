@@ -105,6 +105,7 @@ func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause 
 	w.mu.Lock()
 	w.zombies++
 	w.mu.Unlock()
+	w.nudge() // the worker can hold one job less
 	w.log.Warn("handler ignores the end of its context", zap.String("job", c.job.ID), zap.Error(cause))
 	err := c.abandon(cause)
 	w.hooks.Abandoned(c.job, cause)

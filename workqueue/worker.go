@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
@@ -18,9 +17,10 @@ type WorkerConfig struct {
 	// Concurrency is how many jobs run at a time; 0 means 16.
 	Concurrency int
 	// Member gives the session; nil means one of the worker's own, with SessionTTL.
-	// A member that is passed in must be running, and be stopped after the worker.
+	// A member that is passed in must be running, and be stopped after the worker; it
+	// serves one worker per queue.
 	Member *coord.Member
-	// SessionTTL is the TTL of the worker's own session; 0 means [coord.DefaultTTL].
+	// SessionTTL is the TTL of the worker's own session; 0 means 10 s.
 	SessionTTL time.Duration
 	// Timeout bounds each attempt whose job has no timeout of its own; 0 means no
 	// bound.
@@ -83,6 +83,7 @@ type Worker struct {
 	slots   int // in use, zombies included
 	started int // jobs taken so far, for Limit
 	zombies int // abandoned handlers that still run
+	told    told
 
 	trouble int       // claims in a row that ended with an error
 	resume  time.Time // no claim before it
@@ -173,24 +174,45 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 		if err := w.register(ctx, s); err != nil {
 			w.log.Warn("register worker", zap.Error(err))
 		}
-		w.serveModes(ctx, s)
+		if err := w.serveModes(ctx, s); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("worker of %s: %w", w.q.name, err)
+		}
 	}
 	return nil
 }
 
 // serveModes works under one session, in one mode after another.
-func (w *Worker) serveModes(ctx context.Context, s *coord.Session) {
+func (w *Worker) serveModes(ctx context.Context, s *coord.Session) error {
+	release := func() {}
+	defer func() { release() }()
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
 		if w.q.index.mode() == modeDispatch {
 			w.serveInbox(ctx, s)
 			continue
 		}
-		release, err := w.q.needJobs(ctx)
+		hold, err := w.q.needJobs(ctx)
 		if err != nil {
-			return
+			return err
 		}
-		w.serve(ctx, s)
 		release()
+		w.serve(ctx, s)
+		release = later(strayWindow, hold)
+	}
+	return nil
+}
+
+// strayWindow is for how long a worker goes on looking for strays behind a switch to
+// mode dispatch: long enough for them to show, and to be released.
+const strayWindow = 20 * time.Second
+
+// later calls f after d, or when the function that it returns is called, which
+// waits for it; once in any case.
+func later(d time.Duration, f func()) (now func()) {
+	f = sync.OnceFunc(f)
+	timer := time.AfterFunc(d, f)
+	return func() {
+		timer.Stop()
+		f()
 	}
 }
 
@@ -215,36 +237,6 @@ func (w *Worker) standForDispatcher(ctx context.Context) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// register tells the peers which kinds this session works, on its lease. It is a
-// preference only, so it needs no guard but the session's, without which a lost
-// one would linger.
-func (w *Worker) register(ctx context.Context, s *coord.Session) error {
-	value, err := encodeJSON(workerRecord{Nonce: coord.NewNonce(), Kinds: w.kinds, Concurrency: w.cfg.Concurrency})
-	if err != nil {
-		return err
-	}
-	_, err = s.Committer().Do(ctx, coord.Txn{
-		Origin: "worker",
-		If:     []clientv3.Cmp{s.Guard()},
-		Then:   []clientv3.Op{clientv3.OpPut(w.q.keys.Worker(s.ID()), string(value), clientv3.WithLease(s.Lease()))},
-	})
-	return err
-}
-
-// unregister tells the peers that a session which may go on does not serve this
-// queue any more, so that they do not leave its share to it. It does not wait:
-// peers would only be a little slower.
-func (w *Worker) unregister(s *coord.Session) {
-	if s == nil || s.Err() != nil {
-		return
-	}
-	s.Committer().Go(coord.Txn{
-		Origin: "worker",
-		If:     []clientv3.Cmp{s.Guard()},
-		Then:   []clientv3.Op{clientv3.OpDelete(w.q.keys.Worker(s.ID()))},
-	})
-}
-
 // serve claims and works jobs until the session, ctx, or the mode is over.
 func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 	changed, stop := w.q.index.listen()
@@ -255,7 +247,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 	defer alarm.Stop()
 	for {
 		wake := w.fill(s)
-		if w.limited() && w.idle() {
+		if w.limited() && w.idle() || w.q.index.mode() == modeDispatch {
 			return
 		}
 		alarm.Stop()
@@ -264,13 +256,10 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 		}
 		select {
 		case <-changed:
-			if w.q.index.mode() == modeDispatch {
-				return
-			}
 		case <-w.free:
 		case <-alarm.C:
 		case <-reconcile.C:
-			w.q.reconcile(s)
+			w.q.reconcile(s, nil)
 		case <-s.Done():
 			return
 		case <-ctx.Done():
