@@ -57,7 +57,7 @@ func guardedPuts(b *testing.B, c *coord.Committer, root string, n int) float64 {
 	return callers(b, n, func(caller, _ int) error {
 		key, nonce := fmt.Sprintf("%sguarded/%d", root, caller), coord.NewNonce()
 		r, err := c.Do(b.Context(), coord.Txn{
-			If:   coord.Fence{Key: key, Token: coord.Token(claims[caller].rev), Nonce: claims[caller].nonce}.Cmps(),
+			If:   guard(key, claims[caller].rev, claims[caller].nonce),
 			Then: []clientv3.Op{clientv3.OpPut(key, `{"w":"`+nonce+`"`+value)},
 		})
 		if err == nil && !r.Succeeded {
@@ -107,4 +107,12 @@ func BenchmarkCommitter(b *testing.B) {
 	b.ReportMetric(rates[2], "units/s")
 	b.ReportMetric(ratios[2], "ratio")
 	b.ReportMetric(float64(b.N)/float64(c.Flights()-before), "units/flight")
+}
+
+// guard holds while the key is as it was written last, or was never written.
+func guard(key string, rev int64, nonce string) []clientv3.Cmp {
+	if rev == 0 {
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
+	}
+	return coord.Fence{Key: key, Token: coord.Token(rev), Nonce: nonce}.Cmps()
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -41,16 +42,22 @@ func (f Fence) Cmps() []clientv3.Cmp {
 // value that begins with the head nonce. An empty nonce leaves the value out;
 // rev 0 means that the key does not exist, and so has no value to compare.
 func guardOf(key string, rev int64, nonce string) []clientv3.Cmp {
-	cmps := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}
 	if nonce == "" || rev == 0 {
-		return cmps
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}
 	}
 	// Between head and head+0xff lies exactly what begins with head: JSON holds
 	// no byte 0xff. Values are compared bytewise.
 	head := headOf(nonce)
-	return append(cmps,
-		clientv3.Compare(clientv3.Value(key), ">", head),
-		clientv3.Compare(clientv3.Value(key), "<", head+"\xff"))
+	cmps := make([]clientv3.Cmp, 3, 8)
+	// Filled in where they are: clientv3.Compare clones, and this is in every write.
+	raw := []byte(key)
+	mod, above, below := cmps[0].GetCompare(), cmps[1].GetCompare(), cmps[2].GetCompare()
+	mod.Key, mod.Target, mod.TargetUnion = raw, pb.Compare_MOD, &pb.Compare_ModRevision{ModRevision: rev}
+	above.Key, above.Target, above.TargetUnion = raw, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(head)}
+	above.Result = pb.Compare_GREATER
+	below.Key, below.Target, below.TargetUnion = raw, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(head + "\xff")}
+	below.Result = pb.Compare_LESS
+	return cmps
 }
 
 // NewNonce returns 16 random hex digits: the first field of every record, fresh
