@@ -3,7 +3,6 @@ package workqueue
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,25 +51,44 @@ func (d *dispatching) run(ctx context.Context) {
 	}
 }
 
-// round makes the assignments, all at once, and tells whether any was made.
-func (d *dispatching) round(ctx context.Context, assignments []assignment) bool {
+// round makes the assignments and tells whether any was made. They are handed over
+// in the order given, so that a worker's inbox has its jobs in the queue's order.
+func (d *dispatching) round(ctx context.Context, assignments []assignment) (any bool) {
+	units := make([]sent, len(assignments))
 	var wg sync.WaitGroup
-	made := make([]bool, len(assignments))
 	for i, a := range assignments {
-		wg.Go(func() {
-			err := d.assign(ctx, a)
-			made[i] = err == nil
-			if err != nil && !errors.Is(err, errMissed) && ctx.Err() == nil {
-				d.q.log.Warn("assign job", zap.String("job", a.c.record.ID), zap.String("to", a.to.id), zap.Error(err))
-			}
-		})
+		if !a.c.orphan {
+			units[i].txn, units[i].err = d.prepare(ctx, a)
+			continue
+		}
+		wg.Go(func() { units[i].txn, units[i].err = d.prepare(ctx, a) }) // it asks etcd
 	}
 	wg.Wait()
-	return slices.Contains(made, true)
+	for i, s := range units {
+		if s.err == nil {
+			units[i].pending = d.committer.Go(s.txn)
+		}
+	}
+	for i, s := range units {
+		err := d.settle(ctx, assignments[i].c, s)
+		any = any || err == nil
+		if err != nil && !errors.Is(err, errMissed) && ctx.Err() == nil {
+			a := assignments[i]
+			d.q.log.Warn("assign job", zap.String("job", a.c.record.ID), zap.String("to", a.to.id), zap.Error(err))
+		}
+	}
+	return any
 }
 
-// assign gives one job to one worker.
-func (d *dispatching) assign(ctx context.Context, a assignment) error {
+// sent is an assignment on its way.
+type sent struct {
+	txn     coord.Txn
+	pending *coord.Pending
+	err     error
+}
+
+// prepare makes the Txn that gives one job to one worker.
+func (d *dispatching) prepare(ctx context.Context, a assignment) (coord.Txn, error) {
 	e := event{
 		verb: verbClaim, now: a.c.seen, nonce: coord.NewNonce(), assigned: true,
 		owner: a.to.id, ownerRev: a.to.rev, delay: d.q.delay(),
@@ -79,28 +97,31 @@ func (d *dispatching) assign(ctx context.Context, a assignment) error {
 	if a.c.orphan {
 		var err error
 		if progress, err = d.q.judgeLoss(ctx, a.c, &e); err != nil {
-			d.q.index.settleEntry(a.c, false)
-			return err
+			return coord.Txn{}, err
 		}
 	}
 	n, err := transition(a.c.record, a.c.where, e)
 	if err != nil {
-		d.q.index.settleEntry(a.c, false)
-		return errMissed
+		return coord.Txn{}, errMissed
 	}
-	txn, err := d.q.txns.assign(a, n, progress, d.fence)
-	if err != nil {
-		d.q.index.settleEntry(a.c, false)
-		return err
+	return d.q.txns.assign(a, n, progress, d.fence)
+}
+
+// settle waits for an assignment. One that was made stays marked in the index until
+// the event that shows it.
+func (d *dispatching) settle(ctx context.Context, c candidate, s sent) error {
+	if s.err != nil {
+		d.q.index.settleEntry(c, false)
+		return s.err
 	}
-	r, err := d.committer.Do(ctx, txn)
+	r, err := s.pending.Wait(ctx)
 	switch {
 	case err != nil:
-		d.q.index.settleEntry(a.c, false)
+		d.q.index.settleEntry(c, false)
 		return err
 	case !r.Succeeded:
 		kv := r.Get(0)
-		d.q.index.settleEntry(a.c, kv == nil || kv.ModRevision != a.c.rev)
+		d.q.index.settleEntry(c, kv == nil || kv.ModRevision != c.rev)
 		return errMissed
 	}
 	return nil

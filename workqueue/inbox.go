@@ -158,7 +158,7 @@ func (b *inbox) wake() {
 	}
 }
 
-// waiting returns the entries that are not begun, oldest first.
+// waiting returns the entries that are not begun, in the order to begin them.
 func (b *inbox) waiting() []*inboxEntry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,10 +168,16 @@ func (b *inbox) waiting() []*inboxEntry {
 			waiting = append(waiting, e)
 		}
 	}
-	slices.SortFunc(waiting, func(x, y *inboxEntry) int {
-		return cmp.Or(cmp.Compare(x.at.rev, y.at.rev), cmp.Compare(x.key, y.key))
-	})
+	slices.SortFunc(waiting, (*inboxEntry).compare)
 	return waiting
+}
+
+// compare orders by when they were assigned, and within one Txn as in the queue,
+// nearly: the record does not say at which revision it was created.
+func (e *inboxEntry) compare(o *inboxEntry) int {
+	a, b := e.at.record, o.at.record
+	return cmp.Or(cmp.Compare(e.at.rev, o.at.rev), cmp.Compare(b.Priority, a.Priority),
+		a.EnqueuedAt.Compare(b.EnqueuedAt), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.ID, b.ID))
 }
 
 // begin marks an entry as begun; false means that it is gone, or was begun before.
