@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -72,5 +73,67 @@ func TestLockOfASilentEtcd(t *testing.T) {
 	t.Logf("leasectl ended %v after the lease; it said %s", time.Since(ended), &said)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the command is still there: %v", err)
+	}
+}
+
+// Who waits in line keeps waiting over an outage that ends his session.
+func TestLockWaitsOverAnOutage(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	proxy, err := faultproxy.New(etcd.Endpoints()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = proxy.Close() }()
+	client, err := clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints(), Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := coord.OpenSession(ctx, client, coord.SessionConfig{Root: "/outage/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+	lock := coord.NewLock(s, "l")
+	h, err := lock.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiters := func(enough func([]string) bool) string {
+		t.Helper()
+		for {
+			st, err := lock.State(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if enough(st.Waiters) {
+				return strings.Join(st.Waiters, " ")
+			}
+		}
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "leasectl", "lock", "l", "--ttl", "2s", "--root", "/outage/", "--endpoints", proxy.Endpoint(),
+		"--dial-timeout", "1s", "--", "sh", "-c", "exit 42")
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first := waiters(func(w []string) bool { return len(w) == 1 })
+	proxy.Pause()
+	waiters(func(w []string) bool { return len(w) == 0 })
+	proxy.Heal()
+	if again := waiters(func(w []string) bool { return len(w) == 1 }); again == first {
+		t.Errorf("%s waits although its lease has ended", again)
+	}
+	if err := h.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 42 || !strings.Contains(said.String(), "standing again") {
+		t.Errorf("got %v, want exit code 42; it said %s", err, &said)
 	}
 }

@@ -28,7 +28,8 @@ type underOptions struct {
 	ttl      time.Duration
 	grace    time.Duration
 	timeout  time.Duration
-	forever  bool // no timeout
+	forever  bool      // no timeout
+	until    time.Time // when it ends, else
 }
 
 // newUnder completes a verb that runs a command under a claim.
@@ -62,7 +63,10 @@ func (a *app) runUnder(ctx context.Context, name string, argv []string, o *under
 	if err != nil {
 		return err
 	}
-	err = a.withEtcd(ctx, func(c *connection) error { return a.underSession(ctx, c, name, argv, o) })
+	err = a.withEtcd(ctx, func(c *connection) error {
+		o.until = time.Now().Add(o.timeout)
+		return a.standAgain(ctx, o, func() error { return a.underSession(ctx, c, name, argv, o) })
+	})
 	var ended *commandEnded
 	var look *execjob.LookError
 	var f *failure
@@ -78,6 +82,34 @@ func (a *app) runUnder(ctx context.Context, name string, argv []string, o *under
 	return &failure{code: exitOwn, err: err}
 }
 
+// errInLine marks the loss of a session that had nothing but a place in line.
+var errInLine = errors.New("lost while waiting")
+
+// standAgain keeps somebody who waits in line over an outage of etcd, at its end.
+func (a *app) standAgain(ctx context.Context, o *underOptions, stand func() error) error {
+	err := stand()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for waited := false; ; {
+		switch {
+		case errors.Is(err, errInLine):
+			a.notef("%s; standing again", errorText(err))
+			waited = true
+		case !waited || exitCode(err) != exitUnreachable:
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !o.forever && time.Now().After(o.until) {
+			return &failure{code: exitNotInTime, err: err}
+		}
+		err = stand()
+	}
+}
+
 func (a *app) underSession(ctx context.Context, c *connection, name string, argv []string, o *underOptions) (err error) {
 	opening, cancel := a.bounded(ctx)
 	defer cancel()
@@ -91,6 +123,9 @@ func (a *app) underSession(ctx context.Context, c *connection, name string, argv
 		_ = s.Close(closing) // what it could not give back ends with its lease
 	}()
 	h, err := a.acquire(ctx, s, name, o)
+	if errors.Is(err, coord.ErrSessionLost) {
+		return fmt.Errorf("%s: %w: %w", o.ref(name), errInLine, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -104,7 +139,7 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 	if !o.forever {
 		var cancel context.CancelFunc
 		// Without waiting there is still an answer to wait for.
-		ctx, cancel = context.WithTimeoutCause(ctx, max(o.timeout, a.settings.dialTimeout), errNotInTime)
+		ctx, cancel = context.WithTimeoutCause(ctx, max(time.Until(o.until), a.settings.dialTimeout), errNotInTime)
 		defer cancel()
 	}
 	h, err := lock.TryAcquire(ctx)
@@ -115,7 +150,7 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 		if o.forever {
 			return lock.Acquire(ctx)
 		}
-		waiting, cancel := context.WithTimeoutCause(ctx, o.timeout, errNotInTime)
+		waiting, cancel := context.WithDeadlineCause(ctx, o.until, errNotInTime)
 		defer cancel()
 		h, err = lock.Acquire(waiting)
 	}
