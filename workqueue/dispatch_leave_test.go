@@ -235,7 +235,7 @@ func TestJobsTakenFromAnInbox(t *testing.T) {
 	q := dispatchQueue(t, cl, root)
 	dispatch(t, cl, root, workqueue.DispatcherConfig{Prefetch: 2})
 	started, causes := make(chan string, 9), make(chan error, 9)
-	busy := run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 1, SessionTTL: 20 * time.Second}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
+	busy := run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 1, SessionTTL: 20 * time.Second, DrainTimeout: -1}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 		started <- c.Job().ID
 		<-ctx.Done()
 		causes <- context.Cause(ctx)

@@ -311,10 +311,7 @@ func TestDispatcherHandsOver(t *testing.T) {
 	a := dispatch(t, cl, root, workqueue.DispatcherConfig{TTL: time.Minute})
 	leads(t, cl, root, a)
 	b := dispatch(t, cl, root, workqueue.DispatcherConfig{TTL: time.Minute})
-	until(t, cl, root, "the standby waits", func() bool {
-		c, err := a.Elector().Candidates(bounded(t))
-		return err == nil && len(c) == 1
-	})
+	standby(t, cl, root, a.Elector())
 	began := time.Now()
 	a.stop()
 	enqueue(t, q, numbered(1, workqueue.Params{})...)
