@@ -20,7 +20,8 @@ import (
 	"github.com/leasekit/leasekit/workqueue"
 )
 
-// childEnv tells this binary to be a worker: "<endpoint> <root> <ttl> <handler>".
+// childEnv tells this binary to be a worker: "<endpoint> <root> <ttl> <handler>". The
+// handler "dispatch" makes it a dispatcher.
 const childEnv = "LEASEKIT_TEST_CHILD"
 
 // child works the queue "q" until it gets SIGTERM, and says on stdout what happens.
@@ -32,7 +33,11 @@ func child() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := work(ctx, endpoint, root, ttl, handlers[handler]); err != nil {
+	run := func() error { return work(ctx, endpoint, root, ttl, handlers[handler]) }
+	if handler == "dispatch" {
+		run = func() error { return handOut(ctx, endpoint, root, ttl) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
