@@ -146,15 +146,17 @@ func (q QueueKeys) Refused(id string) string { return q.RefusedWrites() + escape
 // ParsedKey is what [Keyspace.Parse] found in a key. Fields that the kind does
 // not have are empty.
 type ParsedKey struct {
-	// Kind is the directory: meta, sessions, lanes, config, workers, jobs,
-	// payloads, progress, assigned, done, dead or refused.
+	// Kind is the directory: meta, sessions, lanes, locks, elections, semaphores,
+	// config, workers, jobs, payloads, progress, assigned, done, dead or refused.
 	Kind string
+	// Name is the name of the lock, election or semaphore, unescaped.
+	Name string
 	// Queue is the queue's name, unescaped.
 	Queue string
 	// ID is the job's id, unescaped.
 	ID string
-	// Session is the session id (sessions, workers, assigned) or the lane's
-	// owner (lanes).
+	// Session is the session id (sessions, workers, assigned, who waits for a lock,
+	// a leadership or a permit) or the lane's owner (lanes).
 	Session string
 }
 
@@ -175,6 +177,30 @@ func (k Keyspace) Parse(key string) (p ParsedKey, ok bool) {
 		return p, isSessionID(p.Session)
 	case len(seg) >= 3 && seg[0] == "queues":
 		return parseQueueKey(seg[1:])
+	case len(seg) >= 3:
+		return parseClaimKey(seg)
+	}
+	return ParsedKey{}, false
+}
+
+// parseClaimKey parses locks/<name>/holder, elections/<name>/leader,
+// semaphores/<name>/slots/<n>, and the entries of those who wait.
+func parseClaimKey(seg []string) (p ParsedKey, ok bool) {
+	wait := map[string]string{"locks": "waiters", "elections": "candidates", "semaphores": "waiters"}[seg[0]]
+	if p.Name, ok = unescape(seg[1]); !ok || wait == "" {
+		return ParsedKey{}, false
+	}
+	p.Kind = seg[0]
+	switch rest := strings.Join(seg[2:], "/"); {
+	case seg[0] == "locks" && rest == "holder", seg[0] == "elections" && rest == "leader":
+		return p, true
+	case len(seg) == 4 && seg[0] == "semaphores" && seg[2] == "slots":
+		return p, isDecimal(seg[3])
+	case len(seg) == 4 && seg[2] == wait:
+		// The number follows the last dash: an identity may hold dashes too.
+		i := max(strings.LastIndexByte(seg[3], '-'), 0)
+		p.Session = seg[3][:i]
+		return p, isSessionID(p.Session) && isDecimal(seg[3][i+1:])
 	}
 	return ParsedKey{}, false
 }

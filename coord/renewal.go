@@ -55,7 +55,13 @@ func (s *Session) window() trust {
 // window ends.
 func (s *Session) renewOnce() error {
 	window := s.window()
-	ctx, cancel := context.WithTimeout(s.life, window.answerTimeout())
+	timeout := window.answerTimeout()
+	first := window.sent.wall.IsZero()
+	if first {
+		// There is no trust yet to lose, and opening the first stream may log in.
+		timeout = max(timeout, window.ttl/2)
+	}
+	ctx, cancel := context.WithTimeout(s.life, timeout)
 	defer cancel()
 	sent := s.clock()
 	ttl, err := s.renewer.renew(ctx)
@@ -68,7 +74,7 @@ func (s *Session) renewOnce() error {
 		return err
 	}
 	// An answer that comes after the window ended must not reopen it.
-	if !window.sent.wall.IsZero() && s.Remaining() <= 0 {
+	if !first && s.Remaining() <= 0 {
 		return s.Err()
 	}
 	s.mu.Lock()

@@ -63,9 +63,6 @@ func TestSurvives_19_CompactionDuringACampaign(t *testing.T) {
 
 // Auth tokens expire several times while a leader works and a candidate waits.
 func TestSurvives_20_AuthTokensExpireDuringACampaign(t *testing.T) {
-	if underRace {
-		t.Skip("with the race detector a login takes longer than its token lives")
-	}
 	cluster := etcdtest.New(t, etcdtest.Config{AuthTokenTTL: 2 * time.Second})
 	enableAuth(t, cluster.Client(t))
 	login := func() *clientv3.Client {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package election_test
-
-const underRace = false
