@@ -3,6 +3,7 @@ package leasectl
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/leasekit/leasekit/workqueue"
@@ -69,11 +70,13 @@ func (a *app) dispatchQueue(ctx context.Context, c *connection, name string, cfg
 	}
 	a.notef("standing for dispatcher of queue %s (Ctrl-C stops)", name)
 	observe, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
+	var observing sync.WaitGroup
+	observing.Go(func() {
 		for s := range d.Elector().Observe(observe) {
 			a.notef("dispatcher of %s: %s %s", name, s.Status, s.Session)
 		}
-	}()
+	})
+	defer observing.Wait()
+	defer stop()
 	return d.Run(ctx)
 }
