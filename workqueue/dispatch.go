@@ -30,10 +30,17 @@ func (d *dispatching) run(ctx context.Context) {
 	defer stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
-	for ctx.Err() == nil {
+	for bad := 0; ctx.Err() == nil; {
 		assignments, wake := d.q.index.assignments(d.prefetch, d.ttl)
 		if len(assignments) > 0 {
-			if d.round(ctx, assignments) {
+			made, err := d.round(ctx, assignments)
+			if made {
+				bad = 0
+				continue
+			}
+			if err != nil { // etcd is in trouble: changes are no reason to hurry
+				rest(ctx, min(troublePause<<min(bad, 6), maxTroublePause))
+				bad++
 				continue
 			}
 			// Nothing came of it, so the mirrors lag: let them catch up.
@@ -51,9 +58,10 @@ func (d *dispatching) run(ctx context.Context) {
 	}
 }
 
-// round makes the assignments and tells whether any was made. They are handed over
-// in the order given, so that a worker's inbox has its jobs in the queue's order.
-func (d *dispatching) round(ctx context.Context, assignments []assignment) (any bool) {
+// round makes the assignments and tells whether any was made, and what went wrong.
+// They are handed over in the order given, so that a worker's inbox has its jobs in
+// the queue's order.
+func (d *dispatching) round(ctx context.Context, assignments []assignment) (made bool, trouble error) {
 	units := make([]sent, len(assignments))
 	var wg sync.WaitGroup
 	for i, a := range assignments {
@@ -71,13 +79,15 @@ func (d *dispatching) round(ctx context.Context, assignments []assignment) (any 
 	}
 	for i, s := range units {
 		err := d.settle(ctx, assignments[i].c, s)
-		any = any || err == nil
-		if err != nil && !errors.Is(err, errMissed) && ctx.Err() == nil {
-			a := assignments[i]
-			d.q.log.Warn("assign job", zap.String("job", a.c.record.ID), zap.String("to", a.to.id), zap.Error(err))
+		made = made || err == nil
+		if err != nil && !errors.Is(err, errMissed) {
+			trouble = err
 		}
 	}
-	return any
+	if trouble != nil && ctx.Err() == nil {
+		d.q.log.Warn("assign jobs", zap.Int("of", len(units)), zap.Error(trouble)) // one line for all
+	}
+	return made, trouble
 }
 
 // sent is an assignment on its way.
