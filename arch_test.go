@@ -90,7 +90,7 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("README.md does not show %q in its first 20 lines", command)
 		}
 	}
-	if !strings.Contains(script, "\ngo test -race -timeout 20m ./...\n") {
+	if !strings.Contains(script, "\ngo test -race -p 1 -timeout 20m ./...\n") {
 		t.Error(".ci/run does not run the README's test command under -race")
 	}
 }
