@@ -101,8 +101,12 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 		q.index.settleEntry(c, false)
 		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
 	}
+	began := time.Now()
 	pending := s.Committer().Go(txn)
 	r, err := pending.Wait(ctx)
+	if err == nil {
+		q.index.claimTook(time.Since(began))
+	}
 	if err != nil {
 		q.claimUnknown(s, c, n, pending, err)
 		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)

@@ -10,16 +10,34 @@ const (
 	// headWindow is how far into the queue a process looks for jobs that
 	// rendezvous hashing gives it.
 	headWindow = 256
-	// stagger is how long each next process in a job's order of preference waits,
-	// once the job is in the head window, before it takes the job in place of those
-	// before it. A job's age says nothing: behind a long queue all jobs are old.
-	stagger = 25 * time.Millisecond
-	// maxStagger bounds that wait, however many processes there are.
-	maxStagger = 250 * time.Millisecond
+	// minStagger and maxStagger bound how long each next process in a job's order of
+	// preference waits, once the job is in the head window, before it takes the job in
+	// place of those before it. A job's age says nothing: behind a long queue all jobs
+	// are old.
+	minStagger = 25 * time.Millisecond
+	maxStagger = 500 * time.Millisecond
+	// staggerSteps bounds the wait, however many processes there are.
+	staggerSteps = 10
 	// overdue is how long a job may be passed over for others' sake: the processes
 	// before this one are busy, or stuck.
 	overdue = 5 * time.Second
 )
+
+// stagger is three times what a claim takes, so that the claim of the process before this
+// one has been made, and seen, by the time that this one would try.
+func stagger(claimTime time.Duration) time.Duration {
+	return min(max(3*claimTime, minStagger), maxStagger)
+}
+
+// claimTook notes how long a claim took: a moving average over about eight of them.
+func (x *index) claimTook(d time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.claimTime == 0 {
+		x.claimTime = d
+	}
+	x.claimTime += (d - x.claimTime) / 8
+}
 
 // candidate is a job that may be claimable, as the index showed it.
 type candidate struct {
@@ -60,7 +78,7 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 		return nil, time.Time{}
 	}
 	var others []*entry
-	looked := 0
+	step, looked := stagger(x.claimTime), 0
 	for e := range x.ready.all() {
 		if len(picked) >= n || looked >= headWindow+8*n {
 			break
@@ -77,7 +95,7 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 			wake = soonest(wake, e.again)
 			continue
 		}
-		wait := min(time.Duration(x.placeOf(e, a.sid))*stagger, maxStagger)
+		wait := time.Duration(min(x.placeOf(e, a.sid), staggerSteps)) * step
 		switch waited := now.Sub(e.headSince); {
 		case wait == 0, waited > overdue+10*wait:
 			picked = append(picked, x.takeToWork(e, a, now))

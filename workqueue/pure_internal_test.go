@@ -325,3 +325,14 @@ func FuzzParams(f *testing.F) {
 		}
 	})
 }
+
+func TestStaggerFollowsTheTimeOfAClaim(t *testing.T) {
+	for took, want := range map[time.Duration]time.Duration{
+		0: 25 * time.Millisecond, 5 * time.Millisecond: 25 * time.Millisecond,
+		40 * time.Millisecond: 120 * time.Millisecond, time.Minute: 500 * time.Millisecond,
+	} {
+		if got := stagger(took); got != want {
+			t.Errorf("a claim takes %v: got %v, want %v", took, got, want)
+		}
+	}
+}
