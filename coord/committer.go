@@ -17,6 +17,10 @@ const (
 	// slowFlight is when a flight no longer holds up the others: its answer may
 	// be lost, so another lane takes what waits.
 	slowFlight = 500 * time.Millisecond
+	// secondFlight is how many units make a flight of their own beside another that
+	// is under way: as many as a batch is cheapest with. Etcd then works on one while
+	// the other is on its way.
+	secondFlight = 32
 	// soloFor is how long an origin travels alone after etcd refused one of its
 	// units outright.
 	soloFor = 5 * time.Second
@@ -30,8 +34,9 @@ const (
 // Committer sends Txns in lanes, many in one request: what waits while a batch
 // is in flight travels as the next one. It adds no delay of its own. Each Txn
 // succeeds or loses alone, and its outcome is applied, not applied, or, rarely,
-// [ErrUnknown]. One healthy flight is under way at a time, since etcd gains
-// nothing from a second; a slow one does not hold up the rest.
+// [ErrUnknown]. Small flights are under way one at a time, since etcd gains nothing
+// from a second; a large one does not wait for another, and a slow one holds up
+// nobody.
 //
 // Whoever creates it must Close it. Safe for concurrent use.
 type Committer struct {
@@ -138,16 +143,21 @@ func (c *Committer) flying() bool {
 	return slices.ContainsFunc(c.lanes, func(s *laneSlot) bool { return s.busy })
 }
 
-// free returns an idle lane, unless a healthy flight is under way.
+// free returns an idle lane, unless a healthy flight is under way that what waits
+// had better wait for.
 func (c *Committer) free() *laneSlot {
 	var idle *laneSlot
+	flying := 0
 	for _, s := range c.lanes {
-		if s.busy && !s.slow {
-			return nil
-		}
-		if !s.busy && idle == nil {
+		switch {
+		case s.busy && !s.slow:
+			flying++
+		case !s.busy && idle == nil:
 			idle = s
 		}
+	}
+	if flying > 1 || flying == 1 && len(c.queue)-c.withdrawn < secondFlight {
+		return nil
 	}
 	if idle == nil && len(c.lanes) < maxLanes {
 		idle = &laneSlot{}
