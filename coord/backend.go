@@ -28,6 +28,9 @@ type Txn struct {
 	// the same origin travel alone for a while, so that a broken caller cannot
 	// hold up the others.
 	Origin string
+	// InOrder keeps the Txn behind those that were handed over before it, unless one of
+	// their flights is slow: it does not leave beside another flight.
+	InOrder bool
 }
 
 // backend is the whole of etcd that Leasekit uses, so that something else can

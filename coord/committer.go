@@ -156,7 +156,7 @@ func (c *Committer) free() *laneSlot {
 			idle = s
 		}
 	}
-	if flying > 1 || flying == 1 && len(c.queue)-c.withdrawn < secondFlight {
+	if flying > 1 || flying == 1 && (len(c.queue)-c.withdrawn < secondFlight || c.queue[0].txn.InOrder) {
 		return nil
 	}
 	if idle == nil && len(c.lanes) < maxLanes {

@@ -59,7 +59,8 @@ func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, e
 	}
 	job, done, dead := t.keys.Job(r.ID), t.keys.Done(r.ID), t.keys.Dead(r.ID)
 	txn := coord.Txn{
-		Origin: "enqueue",
+		Origin:  "enqueue",
+		InOrder: true, // a job's age is the revision that creates it
 		If: []clientv3.Cmp{
 			clientv3.Compare(clientv3.CreateRevision(job), "=", 0),
 			clientv3.Compare(clientv3.ModRevision(done), "=", seen.done),
