@@ -86,7 +86,7 @@ func (w *Worker) keepRegistered(s *coord.Session, box *inbox) (wake time.Time) {
 		err := w.register(ctx, s)
 		if err == nil {
 			box.note(false) // the mirror says so when it is not
-		} else if !isSessionOver(err) && s.Err() == nil {
+		} else if !isSessionOver(err) && s.Err() == nil && w.hard.Err() == nil {
 			w.log.Warn("register worker", zap.Error(err))
 		}
 		w.nudge()

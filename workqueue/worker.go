@@ -171,7 +171,7 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 			}
 			return fmt.Errorf("worker of %s: %w", w.q.name, err)
 		}
-		if err := w.register(ctx, s); err != nil {
+		if err := w.register(ctx, s); err != nil && ctx.Err() == nil {
 			w.log.Warn("register worker", zap.Error(err))
 		}
 		if err := w.serveModes(ctx, s); err != nil && ctx.Err() == nil {

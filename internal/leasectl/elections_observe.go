@@ -44,6 +44,12 @@ func (a *app) observe(ctx context.Context, c *connection, name, format string, c
 	if err != nil {
 		return err
 	}
+	// An observer outlasts every trouble, so what it may never see is found out first.
+	bounded, done := a.bounded(ctx)
+	defer done()
+	if _, err := e.Candidates(bounded); exitCode(err) == exitAuth {
+		return err
+	}
 	observing, cancel := context.WithCancel(ctx)
 	states := e.Observe(observing)
 	defer func() {

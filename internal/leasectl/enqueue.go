@@ -47,6 +47,9 @@ conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.`,
   seq 100 | leasectl enqueue pages -`,
 		Args: takes("QUEUE", "[PAYLOAD|@FILE|-]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("id") && o.id == "" {
+				return usagef("--id ID, or no --id at all", "--id is empty: a name that a script forgot would be made up")
+			}
 			return a.runEnqueue(cmd.Context(), args, o)
 		},
 	}

@@ -58,7 +58,9 @@ Verbs that run a command under a lock or a leadership exit with its code, or:
   the command ends -> done, retry, or dead (leasectl help exec)
   its owner dies   -> orphan, once the session's TTL is over (work --ttl)
   jobs cancel      ready, scheduled, retry, claimed, orphan -> cancelled
-  jobs requeue     dead, done, cancelled -> ready, behind those that wait
+  jobs requeue     dead, done, cancelled -> ready, behind those that wait; done and
+                   cancelled only where the payload is at most 1 KiB: a larger one
+                   goes when the job ends
 
 Failures and losses are counted apart. Failures (the command's) bury a job after
 --max-attempts of them, losses (its worker ended) after three in a row without

@@ -15,13 +15,20 @@ import (
 // jobRef names one job, as people and scripts write it: QUEUE/ID.
 type jobRef struct{ queue, id string }
 
+// A slash in a queue's name is written %2F in a reference, where the first slash ends the queue.
+var (
+	escapeQueue   = strings.NewReplacer("%", "%25", "/", "%2F")
+	unescapeQueue = strings.NewReplacer("%25", "%", "%2F", "/", "%2f", "/")
+)
+
 // name is what -o name prints.
-func (r jobRef) name() string { return "job/" + r.queue + "/" + r.id }
+func (r jobRef) name() string { return "job/" + escapeQueue.Replace(r.queue) + "/" + r.id }
 
 func nameOf(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.name() }
 
 // parseJobRef splits at the first slash only, since an ID may hold more. It also takes job/QUEUE/ID, so that what -o
-// name prints can be handed on; a queue that is called job needs that form for IDs with a slash.
+// name prints can be handed on; a queue that is called job needs that form for IDs with a slash. A slash in a queue's
+// name is %2F, and a percent sign %25.
 func parseJobRef(arg string) (jobRef, error) {
 	if rest, ok := strings.CutPrefix(arg, "job/"); ok && strings.Contains(rest, "/") {
 		arg = rest
@@ -30,7 +37,7 @@ func parseJobRef(arg string) (jobRef, error) {
 	if !ok || queue == "" || id == "" {
 		return jobRef{}, usagef("leasectl jobs ls -o name", "%q is not QUEUE/ID", arg)
 	}
-	return jobRef{queue, id}, nil
+	return jobRef{unescapeQueue.Replace(queue), id}, nil
 }
 
 // withQueue connects, opens a queue, calls f, and closes both again.

@@ -7,7 +7,7 @@ func newJobs(a *app) *cobra.Command {
 		Use:   "jobs",
 		Short: "Look at jobs, bring them back, cancel them",
 		Long: `Look at the jobs of a queue and act on them. A job is named QUEUE/ID; the ID may
-hold slashes, the queue's name not. See leasectl help states.`,
+hold slashes; a slash in the queue's name is written %2F. See leasectl help states.`,
 		GroupID: groupLook,
 		Example: `  leasectl jobs ls mail
   leasectl jobs get mail/welcome-7 -o json

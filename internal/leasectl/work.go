@@ -60,7 +60,7 @@ empty, but for the job of --once.`,
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "run `N` commands at a time")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others take the jobs over `TIME` after this process is gone")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL")
-	f.BoolVar(&o.drain, "drain", false, "end when no job is left: none ready, scheduled or claimed by anybody, of any kind")
+	f.BoolVar(&o.drain, "drain", false, "end when no job is left: none ready, scheduled or claimed by anybody, of any kind; in mode dispatch that is looked at every 10s")
 	f.BoolVar(&o.once, "once", false, "work one job, wait for it if need be, print what became of it, and end")
 	f.StringArrayVar(&o.kinds, "kind", nil, "only jobs of `KIND`; may be repeated")
 	o.addFlags(f)
@@ -113,11 +113,37 @@ func (a *app) workQueue(ctx context.Context, c *connection, queue string, argv [
 		a.notef("%s root %s: would run %s for each job of %s", c.endpoints[0], c.root, argv[0], queue)
 		return nil
 	}
+	a.noteObstacles(ctx, c, q, log)
 	s := newShift(a, c, q, argv, o, log)
 	if err := s.run(ctx); err != nil || !o.once {
 		return err
 	}
 	return s.printOnce(context.WithoutCancel(ctx), format)
+}
+
+// noteObstacles says why nothing may happen, which is hard to see from a worker that waits. What cannot be read in time
+// is not said.
+func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Queue, log *workLog) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	stats, err := q.Stats(ctx)
+	if err != nil {
+		return
+	}
+	if stats.Paused {
+		log.line("queue %s is paused by %s %q: nothing is claimed; try: leasectl queues resume %s", q.Name(), stats.PausedBy, stats.PausedWhy, q.Name())
+	}
+	if stats.Mode != "dispatch" {
+		return
+	}
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return
+	}
+	st, err := store.LeadershipState(ctx, q.DispatcherElection())
+	if err == nil && (st.Owner == "" || st.OwnerGone) {
+		log.line("queue %s is in mode dispatch and nobody dispatches it; try: leasectl dispatch %s", q.Name(), q.Name())
+	}
 }
 
 // shift is one run of work.
