@@ -177,6 +177,12 @@ func isLeaseExists(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist)
 }
 
+// isDenied tells that a role lacks a permission, which only somebody else can change.
+func isDenied(err error) bool {
+	var e rpctypes.EtcdError
+	return errors.As(err, &e) && e.Code() == codes.PermissionDenied || status.Code(err) == codes.PermissionDenied
+}
+
 // isAuthError tells that no repeat will help: the client has refreshed its token
 // already where that was the cause.
 func isAuthError(err error) bool {

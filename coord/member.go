@@ -35,7 +35,8 @@ func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
 }
 
 // Run keeps a session alive until ctx ends, then closes it and returns nil. It
-// returns an error only for a configuration that can never work. A session that
+// returns an error only for a configuration that can never work, or when the first
+// session is denied by etcd's roles; later ones are tried again. A session that
 // was lost is closed behind its successor, once its claims are given up or its
 // TTL has passed. When Run returns, every session is closed. Run it once.
 func (m *Member) Run(ctx context.Context) error {
@@ -53,18 +54,20 @@ func (m *Member) Run(ctx context.Context) error {
 // keep opens one session after the other. Those that fail to open or do not live
 // for long are not replaced in a hot loop.
 func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
+	first := true
 	for try := 0; ctx.Err() == nil; try++ {
 		openCtx, cancel := context.WithTimeout(ctx, max(m.cfg.TTL, 5*time.Second))
 		s, err := m.open(openCtx)
 		cancel()
 		switch {
 		case err == nil:
+			first = false
 			opened := time.Now()
 			m.hold(ctx, s, closing)
 			if time.Since(opened) > m.cfg.TTL {
 				try = 0
 			}
-		case isInvalid(err):
+		case isInvalid(err), first && isDenied(err):
 			return err
 		case ctx.Err() == nil:
 			m.cfg.Logger.Warn("open session", zap.Error(err))

@@ -3,10 +3,13 @@ package coord
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // memberOn returns a member whose sessions are opened on e.
@@ -157,4 +160,36 @@ func TestMemberEndsOnlyForAHopelessConfiguration(t *testing.T) {
 	if _, err := m.Session(t.Context()); !errors.Is(err, ErrInvalid) {
 		t.Errorf("session after that: got %v, want why Run ended", err)
 	}
+}
+
+func TestMemberEndsWhenItsFirstSessionIsDenied(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newStubEtcd()
+		m := memberOn(e)
+		denied := rpctypes.ErrPermissionDenied
+		m.open = func(context.Context) (*Session, error) { return nil, fmt.Errorf("open session: %w", denied) }
+		if err := m.Run(t.Context()); !errors.Is(err, denied) {
+			t.Errorf("denied at first: got %v", err)
+		}
+
+		m = memberOn(e)
+		opened := 0
+		m.open = func(ctx context.Context) (*Session, error) {
+			if opened++; opened == 2 {
+				return nil, denied // somebody changes the roles, and back
+			}
+			return e.tryOpen(ctx, m.cfg)
+		}
+		run(t, m)
+		s, err := m.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		e.delete(s.key)
+		<-s.Done()
+		if _, err := m.Session(t.Context()); err != nil || opened != 3 {
+			t.Errorf("denied later: got %v after %d tries", err, opened)
+		}
+	})
 }
