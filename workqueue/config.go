@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -41,6 +42,17 @@ func decodeConfig(value []byte) (config, error) {
 		delete(c.extra, name)
 	}
 	return c, nil
+}
+
+// configIn reads what a get of the config found, which may be nothing.
+func configIn(kvs []*mvccpb.KeyValue) (c config, rev int64, err error) {
+	if len(kvs) == 0 {
+		return config{}, 0, nil
+	}
+	if c, err = decodeConfig(kvs[0].Value); err != nil {
+		return config{}, 0, fmt.Errorf("read config: %w", err)
+	}
+	return c, kvs[0].ModRevision, nil
 }
 
 // Pause stops all claiming from the queue: no claim is applied behind it, by any
@@ -93,12 +105,9 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		c, rev := config{}, int64(0)
-		if len(resp.Kvs) == 1 {
-			rev = resp.Kvs[0].ModRevision
-			if c, err = decodeConfig(resp.Kvs[0].Value); err != nil {
-				return fmt.Errorf("%s: read config: %w", what, err)
-			}
+		c, rev, err := configIn(resp.Kvs)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
 		}
 		if by.Revision != 0 && by.Revision != rev {
 			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", rev, by.Revision))

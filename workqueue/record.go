@@ -203,10 +203,7 @@ func (r *record) due(now time.Time) bool { return !r.RunAt.After(now) }
 
 // payload returns the bytes that were enqueued, unless they lie beside.
 func (r *record) payload() []byte {
-	if r.Payload64 != nil {
-		return r.Payload64
-	}
-	return r.Payload
+	return either(r.Payload, r.Payload64)
 }
 
 // setPayload keeps payload in the record.
@@ -215,10 +212,7 @@ func (r *record) setPayload(b []byte) { r.Payload, r.Payload64 = split(b) }
 func (r *record) setResult(b []byte) { r.Result, r.Result64 = split(b) }
 
 func (r *record) result() []byte {
-	if r.Result64 != nil {
-		return r.Result64
-	}
-	return r.Result
+	return either(r.Result, r.Result64)
 }
 
 // split returns b as JSON when encoding it as such gives the same bytes back,

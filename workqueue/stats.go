@@ -2,9 +2,11 @@ package workqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -32,7 +34,6 @@ type Stats struct {
 // Stats counts what is in the queue. It reads every live job, and counts the
 // others; each group at one revision.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	s := Stats{Mode: modeClaim, Jobs: map[State]int{}}
 	resp, err := q.store.Read(ctx,
 		clientv3.OpGet(q.keys.Config()),
 		clientv3.OpGet(q.keys.Workers(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
@@ -41,23 +42,21 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
 	}
-	if kvs := resp.Responses[0].GetResponseRange().Kvs; len(kvs) == 1 {
-		c, err := decodeConfig(kvs[0].Value)
-		if err != nil {
-			return Stats{}, fmt.Errorf("read config of %s: %w", q.name, err)
-		}
-		s.Paused, s.PausedBy, s.PausedWhy, s.Revision = c.Paused, c.Actor, c.Reason, kvs[0].ModRevision
-		if c.Mode == modeDispatch {
-			s.Mode = modeDispatch
-		}
+	s, err := settingsIn(resp.Responses[0].GetResponseRange().Kvs)
+	if err != nil {
+		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
 	}
+	s.Jobs = map[State]int{}
 	s.Workers = int(resp.Responses[1].GetResponseRange().Count)
 	s.Jobs[StateDone] = int(resp.Responses[2].GetResponseRange().Count)
 	s.Jobs[StateDead] = int(resp.Responses[3].GetResponseRange().Count)
 	live := []State{StateReady, StateScheduled, StateRetry, StateClaimed, StateOrphan}
 	for job, err := range q.List(ctx, Filter{States: live}) {
+		if errors.Is(err, ErrUndecodable) {
+			continue // it blocks nothing but itself, and Undecodable shows it
+		}
 		if err != nil {
-			continue // it blocks nothing but itself, and doctor shows it
+			return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
 		}
 		s.Jobs[job.State]++
 		if job.State == StateReady && (s.Oldest.IsZero() || job.EnqueuedAt.Before(s.Oldest)) {
@@ -65,4 +64,31 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		}
 	}
 	return s, ctx.Err()
+}
+
+// Settings is the part of [Queue.Stats] that the queue's config says, for one small
+// read: mode, pause and revision. Nothing is counted.
+func (q *Queue) Settings(ctx context.Context) (Stats, error) {
+	resp, err := q.store.Get(ctx, q.keys.Config())
+	if err != nil {
+		return Stats{}, fmt.Errorf("read config of %s: %w", q.name, err)
+	}
+	s, err := settingsIn(resp.Kvs)
+	if err != nil {
+		return Stats{}, fmt.Errorf("queue %s: %w", q.name, err)
+	}
+	return s, nil
+}
+
+// settingsIn reads what a get of the config found.
+func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
+	c, rev, err := configIn(kvs)
+	if err != nil {
+		return Stats{}, err
+	}
+	s := Stats{Mode: modeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, Revision: rev}
+	if c.Mode == modeDispatch {
+		s.Mode = modeDispatch
+	}
+	return s, nil
 }

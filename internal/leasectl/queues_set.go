@@ -86,7 +86,7 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 	return a.withQueue(ctx, name, func(c *connection, q *workqueue.Queue) error {
 		ctx, cancel := a.bounded(ctx)
 		defer cancel()
-		s, err := q.Stats(ctx)
+		s, err := q.Settings(ctx)
 		if err != nil {
 			return err
 		}

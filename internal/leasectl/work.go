@@ -126,7 +126,7 @@ func (a *app) workQueue(ctx context.Context, c *connection, queue string, argv [
 func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Queue, log *workLog) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	stats, err := q.Stats(ctx)
+	stats, err := q.Settings(ctx)
 	if err != nil {
 		return
 	}
