@@ -34,6 +34,11 @@ type SessionConfig struct {
 	// Logger logs what no caller sees, such as a lost session; nil logs nothing.
 	Logger *zap.Logger
 
+	// Clock reads, at one moment, the time since some fixed one on a clock that never
+	// goes back, and the wall clock. It is for tests of what clocks that jump or stop
+	// do to the session; nil means the process's own clocks.
+	Clock func() (mono time.Duration, wall time.Time)
+
 	clock clock // tests only
 }
 
@@ -50,7 +55,14 @@ func (c SessionConfig) withDefaults() SessionConfig {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
-	if c.clock == nil {
+	switch read := c.Clock; {
+	case c.clock != nil:
+	case read != nil:
+		c.clock = func() instant {
+			mono, wall := read()
+			return instant{mono: mono, wall: wall.Round(0)}
+		}
+	default:
 		c.clock = systemClock()
 	}
 	return c
