@@ -152,6 +152,23 @@ func (c *Cluster) Proxy(i int) *Proxy {
 	return c.proxies[i]
 }
 
+// NewProxies puts one more proxy before every member, in the order of Members:
+// the network of one client, whose faults no other client sees. They end in t's
+// cleanup.
+func (c *Cluster) NewProxies(t testing.TB) []*Proxy {
+	t.Helper()
+	proxies := make([]*Proxy, 0, len(c.Members()))
+	for _, ep := range c.Endpoints() {
+		p, err := faultproxy.New(ep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() }) // always nil
+		proxies = append(proxies, p)
+	}
+	return proxies
+}
+
 func (c *Cluster) mustProxy() {
 	if len(c.proxies) == 0 {
 		panic("etcdtest: the cluster has no proxies: set Config.Proxies")

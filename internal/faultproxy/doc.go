@@ -7,6 +7,7 @@
 // # Modes
 //
 //	Heal            requests and answers pass (the mode at the start)
+//	Slow            requests and answers pass, late
 //	Pause           nothing passes, in either direction; bytes are kept
 //	PauseAnswers    requests pass, answers are kept
 //	PauseRequests   answers pass, requests are kept

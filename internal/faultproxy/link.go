@@ -162,8 +162,14 @@ func (p *Proxy) write(l *link, d direction, dst net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		for !l.dead && (p.holds(l, d) || len(q.buf) == 0 && (!q.eof || l.severed)) {
-			p.await()
+		for delayed := false; !l.dead; delayed = true {
+			for !l.dead && (p.holds(l, d) || len(q.buf) == 0 && (!q.eof || l.severed)) {
+				p.await()
+			}
+			if delayed {
+				break
+			}
+			p.dawdle(l) // what arrives meanwhile goes along
 		}
 		if l.dead {
 			return
@@ -182,6 +188,26 @@ func (p *Proxy) write(l *link, d direction, dst net.Conn) {
 		if err != nil && !(l.severed && d == answers) {
 			l.cut()
 			return
+		}
+	}
+}
+
+// dawdle releases p.mu for the delay in force, or until that is over.
+func (p *Proxy) dawdle(l *link) {
+	if p.delay == 0 {
+		return
+	}
+	late := time.NewTimer(p.delay)
+	defer late.Stop()
+	for !l.dead && p.delay > 0 {
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-late.C:
+			p.mu.Lock()
+			return
+		case <-changed:
+			p.mu.Lock()
 		}
 	}
 }

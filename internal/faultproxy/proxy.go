@@ -27,6 +27,7 @@ type Proxy struct {
 	changed chan struct{}
 	hold    [2]bool // indexed by direction
 	refuse  bool
+	delay   time.Duration // of whatever passes
 	closed  bool
 	links   map[*link]struct{}
 }
@@ -63,6 +64,16 @@ func (p *Proxy) Endpoint() string { return p.scheme + "://" + p.Addr() }
 // Heal lets everything pass from now on, kept bytes first.
 func (p *Proxy) Heal() { p.set(false, false, false) }
 
+// Slow lets everything pass from now on, each way late by d to 2d. How much
+// passes per second is not limited.
+func (p *Proxy) Slow(d time.Duration) {
+	p.set(false, false, false)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+	p.bump()
+}
+
 // Pause keeps all bytes, both ways. Connections can still be made.
 func (p *Proxy) Pause() { p.set(true, true, false) }
 
@@ -80,7 +91,7 @@ func (p *Proxy) set(requests, answers, refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hold = [2]bool{requests, answers}
-	p.refuse = refuse
+	p.refuse, p.delay = refuse, 0
 	if refuse {
 		p.cutLocked(false)
 	}

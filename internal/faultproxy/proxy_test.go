@@ -181,6 +181,27 @@ func TestDropLosesKeptAnswersAndLeavesTheModeAlone(t *testing.T) {
 	wantRead(t, c, "kept")
 }
 
+func TestSlowDelaysBothWaysUntilHeal(t *testing.T) {
+	p := proxy(t, server(t, echo))
+	c := dial(t, p)
+	const late = 50 * time.Millisecond
+	p.Slow(late)
+	began := time.Now()
+	send(t, c, "a")
+	wantRead(t, c, "a")
+	if took := time.Since(began); took < 2*late {
+		t.Errorf("there and back took %v, want %v at least", took, 2*late)
+	}
+	p.Slow(time.Hour)
+	send(t, c, "b")
+	p.Heal()
+	wantRead(t, c, "b")
+	p.Slow(time.Hour)
+	send(t, c, "c")
+	p.Drop()
+	wantCut(t, c)
+}
+
 func TestPauseHoldsRequestsOfNewConnectionsToo(t *testing.T) {
 	seen := make(chan string, 1)
 	p := proxy(t, server(t, func(c net.Conn) {
