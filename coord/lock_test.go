@@ -31,7 +31,7 @@ func lockSession(t *testing.T, root string) *coord.Session {
 	return s
 }
 
-func TestSurvives_17_goroutines_of_one_session_exclude_each_other(t *testing.T) {
+func TestSurvives_17_GoroutinesOfOneSessionExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	root := etcdtest.Root(t)
 	s := lockSession(t, root)

@@ -80,7 +80,7 @@ func TestSurvives_18_WaiterWithoutALease(t *testing.T) {
 
 // A lease that is gone before its session knows: neither the first try nor a
 // waiting entry is made with it.
-func TestSurvives_1_LockIsNotGivenWithoutALease(t *testing.T) {
+func TestSurvives_01_LockIsNotGivenWithoutALease(t *testing.T) {
 	t.Parallel()
 	for _, free := range []bool{true, false} {
 		root := etcdtest.Root(t)

@@ -270,7 +270,7 @@ func TestSurvives_54_LateWriteOfADeposedLeader(t *testing.T) {
 
 // A member that is cut off from its peers answers some things still: it must never
 // say that its client leads.
-func TestSurvives_7_VerifyOnAnIsolatedMember(t *testing.T) {
+func TestSurvives_07_VerifyOnAnIsolatedMember(t *testing.T) {
 	cluster := etcdtest.New(t, etcdtest.Config{Members: 3})
 	old := cluster.Leader(t)
 	var others []string
