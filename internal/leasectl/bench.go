@@ -82,7 +82,7 @@ func (a *app) runBenchE2E(ctx context.Context, o bench.Options) error {
 	if format == formatJSON {
 		return printJSON(a.out, r)
 	}
-	return printTable(a.out, benchView, benchRows(r))
+	return printList(printer{w: a.out, format: format}, benchView, benchRows(r))
 }
 
 // benchTarget is the etcd to measure on: the one that was named, else one of its

@@ -17,16 +17,17 @@ type claimNoun struct {
 	held, free   string // the states
 	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
 	names        func(*coord.Store, context.Context) ([]string, error)
+	dir          string // under the root, where its keys are
 }
 
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: (*coord.Store).LockState, names: (*coord.Store).LockNames,
+		state: (*coord.Store).LockState, names: (*coord.Store).LockNames, dir: "locks/",
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: (*coord.Store).LeadershipState, names: (*coord.Store).ElectionNames,
+		state: (*coord.Store).LeadershipState, names: (*coord.Store).ElectionNames, dir: "elections/",
 	}
 )
 
@@ -110,18 +111,19 @@ func (a *app) readClaim(ctx context.Context, s *coord.Store, n claimNoun, name s
 func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = takes()
 	cmd.Aliases = []string{"list"}
+	var o listOptions
+	o.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		format, err := a.format(allFormats...)
-		if err != nil {
-			return err
-		}
-		ctx := cmd.Context()
-		return a.withStore(ctx, func(_ *connection, s *coord.Store) error {
-			items, err := a.listClaims(ctx, s, n)
-			if err != nil {
-				return err
-			}
-			return printList(a.out, format, n.view(), items)
+		return runList(cmd.Context(), a, o, lister[claimItem]{
+			view:     n.view(),
+			prefixes: n.watched,
+			load: func(ctx context.Context, c *connection) ([]claimItem, error) {
+				s, err := coord.NewStore(c.Client, c.root, nil)
+				if err != nil {
+					return nil, err
+				}
+				return a.listClaims(ctx, s, n)
+			},
 		})
 	}
 	return cmd
@@ -149,18 +151,26 @@ func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]cl
 
 func newClaimsGet(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = takes("NAME")
+	var o listOptions
+	o.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		format, err := a.format(allFormats...)
-		if err != nil {
-			return err
-		}
-		return a.withStore(cmd.Context(), func(_ *connection, s *coord.Store) error {
-			st, err := a.readClaim(cmd.Context(), s, n, args[0])
-			if err != nil {
-				return err
-			}
-			return printItem(a.out, format, n.view(), n.item(args[0], st))
+		return runItem(cmd.Context(), a, o, lister[claimItem]{
+			view:     n.view(),
+			prefixes: n.watched,
+			load: func(ctx context.Context, c *connection) ([]claimItem, error) {
+				s, err := coord.NewStore(c.Client, c.root, nil)
+				if err != nil {
+					return nil, err
+				}
+				st, err := a.readClaim(ctx, s, n, args[0])
+				return []claimItem{n.item(args[0], st)}, err
+			},
 		})
 	}
 	return cmd
+}
+
+// watched are the keys that can change what is shown: the claims themselves, and the sessions that hold them.
+func (n claimNoun) watched(keys coord.Keyspace) []string {
+	return []string{keys.Root() + n.dir, keys.Sessions()}
 }

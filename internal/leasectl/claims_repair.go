@@ -45,7 +45,7 @@ func newClaimRepair(a *app, r claimRepair, o *claimRepairOptions, check func(cmd
 // runClaimRepair looks at the claim, says what it found and where, asks, and acts only on exactly that: the action is
 // guarded by the token that was shown.
 func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o claimRepairOptions) error {
-	format, err := a.format(allFormats...)
+	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepa
 	}
 	switch {
 	case format == formatJSON:
-		return printItem(a.out, format, r.view(), r.item(name, st))
+		return printItem(printer{w: a.out, format: format}, r.view(), r.item(name, st))
 	case st.Owner == "":
 		return a.printLine(r.ref(name) + " " + r.past + " (" + r.free + ")")
 	}

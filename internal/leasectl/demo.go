@@ -66,7 +66,7 @@ func (a *app) runDemo(ctx context.Context, o demo.Options) error {
 	if format == formatJSON {
 		err = printJSON(a.out, r)
 	} else {
-		err = printTable(a.out, demoView, []demo.Report{r})
+		err = printList(printer{w: a.out, format: format}, demoView, []demo.Report{r})
 	}
 	if err != nil {
 		return err

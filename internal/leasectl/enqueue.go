@@ -115,7 +115,7 @@ func callerTrace(getenv func(string) string) map[string]string {
 }
 
 func (a *app) runEnqueue(ctx context.Context, args []string, o enqueueOptions) error {
-	format, err := a.format(allFormats...)
+	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,14 @@ package leasectl
 import (
 	"context"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
 
 func newJobsGet(a *app) *cobra.Command {
-	return &cobra.Command{
+	var o listOptions
+	cmd := &cobra.Command{
 		Use:   "get QUEUE/ID",
 		Short: "Show one job, in JSON with everything that belongs to it",
 		Long: `Show one job, wherever it is: live, dead, done or cancelled and still kept. JSON
@@ -22,19 +24,35 @@ that are no text are base64 in payload_base64 and so on.`,
 			if err != nil {
 				return err
 			}
-			format, err := a.format(allFormats...)
-			if err != nil {
-				return err
-			}
-			return a.withQueue(cmd.Context(), ref.queue, func(_ *connection, q *workqueue.Queue) error {
-				j, err := a.getJob(cmd.Context(), q, ref)
-				if err != nil {
-					return err
-				}
-				return a.printJob(format, j)
+			return runItem(cmd.Context(), a, o, lister[jobDetail]{
+				view: detailColumns,
+				load: func(ctx context.Context, c *connection) ([]jobDetail, error) {
+					return a.loadJob(ctx, c, ref)
+				},
+				prefixes: func(keys coord.Keyspace) []string {
+					q := keys.Queue(ref.queue)
+					return []string{q.Job(ref.id), q.Done(ref.id), q.Dead(ref.id), q.Progress(ref.id)}
+				},
 			})
 		},
 	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+var detailColumns = jobColumns(func(d jobDetail) *jobItem { return &d.jobItem })
+
+func (a *app) loadJob(ctx context.Context, c *connection, ref jobRef) ([]jobDetail, error) {
+	q, err := a.openQueue(ctx, c, ref.queue, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = q.Close() }() // nothing was written
+	j, err := a.getJob(ctx, q, ref)
+	if err != nil {
+		return nil, err
+	}
+	return []jobDetail{detailOf(j)}, nil
 }
 
 func (a *app) getJob(ctx context.Context, q *workqueue.Queue, ref jobRef) (*workqueue.Job, error) {
@@ -44,5 +62,5 @@ func (a *app) getJob(ctx context.Context, q *workqueue.Queue, ref jobRef) (*work
 }
 
 func (a *app) printJob(format string, j *workqueue.Job) error {
-	return printItem(a.out, format, jobColumns(func(d jobDetail) *jobItem { return &d.jobItem }), detailOf(j))
+	return printItem(printer{w: a.out, format: format}, detailColumns, detailOf(j))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -18,6 +19,7 @@ var allStates = []workqueue.State{
 func newJobsLs(a *app) *cobra.Command {
 	var states []string
 	var kind string
+	var o listOptions
 	cmd := &cobra.Command{
 		Use:   "ls [QUEUE]",
 		Short: "List the jobs of a queue, or of all queues",
@@ -34,11 +36,18 @@ used is an empty list.`,
 			if err != nil {
 				return err
 			}
-			return a.runJobsLs(cmd.Context(), args, filter)
+			return runList(cmd.Context(), a, o, lister[jobItem]{
+				view: jobColumns(func(i jobItem) *jobItem { return &i }),
+				load: func(ctx context.Context, c *connection) ([]jobItem, error) {
+					return a.loadJobs(ctx, c, args, filter)
+				},
+				prefixes: func(keys coord.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only jobs in `STATE`[,STATE...]: "+joinStates())
 	cmd.Flags().StringVar(&kind, "kind", "", "only jobs of `KIND`")
+	o.addFlags(cmd)
 	return cmd
 }
 
@@ -61,28 +70,20 @@ func jobFilter(states []string, kind string) (workqueue.Filter, error) {
 	return f, nil
 }
 
-func (a *app) runJobsLs(ctx context.Context, args []string, f workqueue.Filter) error {
-	format, err := a.format(allFormats...)
-	if err != nil {
-		return err
+func (a *app) loadJobs(ctx context.Context, c *connection, queues []string, f workqueue.Filter) (items []jobItem, err error) {
+	if len(queues) == 0 {
+		if queues, err = a.queues(ctx, c); err != nil {
+			return nil, err
+		}
 	}
-	return a.withEtcd(ctx, func(c *connection) error {
-		queues := args
-		if len(args) == 0 {
-			if queues, err = a.queues(ctx, c); err != nil {
-				return err
-			}
+	for _, name := range queues {
+		found, err := a.listJobs(ctx, c, name, f)
+		if err != nil {
+			return nil, err
 		}
-		var items []jobItem
-		for _, name := range queues {
-			found, err := a.listJobs(ctx, c, name, f)
-			if err != nil {
-				return err
-			}
-			items = append(items, found...)
-		}
-		return printList(a.out, format, jobColumns(func(i jobItem) *jobItem { return &i }), items)
-	})
+		items = append(items, found...)
+	}
+	return items, nil
 }
 
 func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {

@@ -21,6 +21,7 @@ var fruits = view[fruit]{
 		{"AGE", func(f fruit) string { return f.Age }},
 	},
 	name: func(f fruit) string { return "fruit/" + f.Name },
+	wide: []column[fruit]{{"COLOUR", func(fruit) string { return "red" }}},
 }
 
 func TestPrintList(t *testing.T) {
@@ -38,10 +39,17 @@ func TestPrintList(t *testing.T) {
 		{formatName, items[:1], "fruit/apple\n"},
 		{formatTable, items[:2], "NAME " + pad + "  AGE\napple" + pad + "  2d\n" + items[1].Name + "  -\n"},
 		{formatTable, items[2:], "NAME       AGE\na [31m b<  1s\n"},
+		{formatJSONL, nil, ""},
+		{formatJSONL, items[:1], `{"name":"apple","age":"2d"}` + "\n"},
+		{formatYAML, nil, "items: []\n"},
+		{formatYAML, items[:1], "items:\n- age: 2d\n  name: apple\n"},
+		{formatCSV, nil, "NAME,COLOUR,AGE\n"},
+		{formatCSV, []fruit{{"=1+2", "a,b"}}, "NAME,COLOUR,AGE\n'=1+2,red,\"a,b\"\n"},
+		{formatWide, items[:1], "NAME   COLOUR  AGE\napple  red     2d\n"},
 	}
 	for _, tt := range tests {
 		var out bytes.Buffer
-		if err := printList(&out, tt.format, fruits, tt.items); err != nil {
+		if err := printList(printer{w: &out, format: tt.format}, fruits, tt.items); err != nil {
 			t.Fatal(err)
 		}
 		got := out.String()
@@ -56,7 +64,7 @@ func TestPrintList(t *testing.T) {
 
 func TestPrintItem(t *testing.T) {
 	var out bytes.Buffer
-	if err := printItem(&out, formatJSON, fruits, fruit{"<apple>", "1s"}); err != nil {
+	if err := printItem(printer{w: &out, format: formatJSON}, fruits, fruit{"<apple>", "1s"}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := compact(t, out.Bytes()), `{"name":"<apple>","age":"1s"}`; got != want {

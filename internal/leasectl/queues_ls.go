@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
 
 func newQueuesLs(a *app) *cobra.Command {
-	return &cobra.Command{
+	var o listOptions
+	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the queues with what is in them",
 		Long: `List the queues under the root. OLDEST is the age of the oldest ready job. A queue
@@ -19,8 +21,16 @@ that nobody has used does not show.`,
   leasectl queues ls -o json`,
 		Aliases: []string{"list"},
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runQueuesLs(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runList(cmd.Context(), a, o, lister[queueItem]{
+				view:     queueView,
+				load:     a.loadQueues,
+				prefixes: func(keys coord.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
+			})
+		},
 	}
+	o.addFlags(cmd)
+	return cmd
 }
 
 // queueItem is a queue as it is printed.
@@ -59,26 +69,20 @@ func queueItemOf(name string, s workqueue.Stats) queueItem {
 	return i
 }
 
-func (a *app) runQueuesLs(ctx context.Context) error {
-	format, err := a.format(allFormats...)
+func (a *app) loadQueues(ctx context.Context, c *connection) ([]queueItem, error) {
+	names, err := a.queues(ctx, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return a.withEtcd(ctx, func(c *connection) error {
-		names, err := a.queues(ctx, c)
+	var items []queueItem
+	for _, name := range names {
+		s, err := a.queueStats(ctx, c, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var items []queueItem
-		for _, name := range names {
-			s, err := a.queueStats(ctx, c, name)
-			if err != nil {
-				return err
-			}
-			items = append(items, queueItemOf(name, s))
-		}
-		return printList(a.out, format, queueView, items)
-	})
+		items = append(items, queueItemOf(name, s))
+	}
+	return items, nil
 }
 
 func (a *app) queueStats(ctx context.Context, c *connection, name string) (workqueue.Stats, error) {

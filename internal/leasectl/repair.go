@@ -44,7 +44,7 @@ func newRepair(a *app, r repair, cmd *cobra.Command) *cobra.Command {
 // runRepair looks at the job, says what it found and where, and acts only on exactly that: the action is guarded by the
 // revision that was shown. One job needs no question.
 func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptions) error {
-	format, err := a.format(allFormats...)
+	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}

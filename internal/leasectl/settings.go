@@ -63,7 +63,7 @@ func (s *settings) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.user, "user", "", "log in as `NAME`, with LEASECTL_PASSWORD or --password-file")
 	f.StringVar(&s.passwordFile, "password-file", "", "read the password of --user from `FILE`")
 	f.DurationVar(&s.dialTimeout, "dial-timeout", 5*time.Second, "wait at most `TIME` for etcd to answer at all")
-	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, json or name, as the command offers")
+	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name or csv, as the command offers")
 }
 
 // load fills in from the environment what the command line left open.

@@ -91,7 +91,7 @@ func (a *app) runWork(ctx context.Context, queue string, argv []string, o workOp
 	if err != nil {
 		return err
 	}
-	format, err := a.format(allFormats...)
+	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,171 @@
+package leasectl
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// listOptions are the flags of every verb that shows items.
+type listOptions struct {
+	columns   []string
+	noHeaders bool
+	watch     bool
+}
+
+// addFlags declares the flags; what can change while one looks can be watched.
+func (o *listOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the line of headings")
+	f.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes, until stopped")
+}
+
+// lister is what a verb lists.
+type lister[T any] struct {
+	view view[T]
+	// load reads the items, completely: nothing is printed of a list that breaks off.
+	load func(context.Context, *connection) ([]T, error)
+	// prefixes are the keys whose changes mean that load may find something else.
+	prefixes func(coord.Keyspace) []string
+}
+
+// printer returns how the verb prints, or a usage error before anything is asked of etcd.
+func (a *app) printer(o listOptions) (printer, error) {
+	format, err := a.format(listFormats...)
+	return printer{w: a.out, format: format, columns: o.columns, noHeaders: o.noHeaders}, err
+}
+
+// runList prints the list, and with --watch what changes in it from then on.
+func runList[T any](ctx context.Context, a *app, o listOptions, l lister[T]) error {
+	return runItems(ctx, a, o, l, printList[T])
+}
+
+// runItem prints the one item that load finds, and with --watch its changes.
+func runItem[T any](ctx context.Context, a *app, o listOptions, l lister[T]) error {
+	return runItems(ctx, a, o, l, func(p printer, v view[T], items []T) error { return printItem(p, v, items[0]) })
+}
+
+func runItems[T any](ctx context.Context, a *app, o listOptions, l lister[T], print func(printer, view[T], []T) error) error {
+	p, err := a.printer(o)
+	if err != nil {
+		return err
+	}
+	if _, err := l.view.pick(p); err != nil {
+		return err
+	}
+	if o.watch { // a list that never ends has no closing bracket
+		switch p.format {
+		case formatJSON:
+			p.format = formatJSONL
+		case formatYAML:
+			return usagef("-o jsonl", "-o yaml cannot be watched")
+		}
+	}
+	return a.withEtcd(ctx, func(c *connection) error {
+		if o.watch {
+			return watchItems(ctx, a, c, p, l)
+		}
+		items, err := l.load(ctx, c)
+		if err != nil {
+			return err
+		}
+		return print(p, l.view, items)
+	})
+}
+
+// watchItems prints all items and then each one that is new or has changed. Changes are seen through a watch; bursts of
+// them are looked at together.
+func watchItems[T any](ctx context.Context, a *app, c *connection, p printer, l lister[T]) error {
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed := watchPrefixes(ctx, store, l.prefixes(store.Keys()))
+	shown := map[string]string{}
+	for {
+		items, err := l.load(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := printRows(p, l.view, news(l.view, items, shown)); err != nil {
+			return err
+		}
+		p.noHeaders = true
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-changed:
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// news returns the items that are not in shown as they are, and puts them there.
+func news[T any](v view[T], items []T, shown map[string]string) (fresh []T) {
+	for _, item := range items {
+		b, err := json.Marshal(item)
+		if err != nil { // no item has what JSON cannot say
+			panic(err)
+		}
+		if name := v.name(item); shown[name] != string(b) {
+			shown[name] = string(b)
+			fresh = append(fresh, item)
+		}
+	}
+	return fresh
+}
+
+// watchEvery is the shortest time between two looks.
+const watchEvery = 200 * time.Millisecond
+
+// watchPrefixes sends nil when something under the prefixes may have changed since the last receive, and an error when
+// it cannot go on. It ends with ctx.
+func watchPrefixes(ctx context.Context, store *coord.Store, prefixes []string) <-chan error {
+	changed := make(chan error, 1)
+	tell := func(err error) {
+		select {
+		case changed <- err:
+		default: // a look is due anyway
+		}
+	}
+	for _, prefix := range prefixes {
+		go watchPrefix(ctx, store, prefix, tell)
+	}
+	return changed
+}
+
+func watchPrefix(ctx context.Context, store *coord.Store, prefix string, tell func(error)) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		resp, err := store.Get(ctx, prefix, clientv3.WithCountOnly())
+		if err != nil {
+			tell(err)
+			return
+		}
+		tell(nil) // what happened before the watch began
+		for w := range store.Watch(ctx, prefix, resp.Header.Revision+1, clientv3.WithPrefix()) {
+			if w.Err() != nil {
+				break
+			}
+			tell(nil)
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+		select { // the watch broke: once more, not at once
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
