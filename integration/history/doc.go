@@ -1,0 +1,27 @@
+// Package history proves, after a run, that a queue kept its promises. It records
+// what every client was told, watches what etcd really did, and compares the two.
+//
+//	rec := history.NewRecorder("worker-1")            // in each process; Open appends to a file
+//	w, err := history.StartWitness(ctx, client, history.WitnessConfig{Root: root})
+//	q := rec.Queue("producer", queue)                 // a queue whose calls are recorded
+//	worker, err := workqueue.NewWorker(queue, rec.Handler(handler), workqueue.WorkerConfig{Hooks: rec.Hooks("q")})
+//	... the run, with faults ...
+//	final, err := history.ReadFinal(ctx, client, root)
+//	err = w.WaitSeen(ctx, final.Revision)
+//	err = w.Close(ctx)
+//	run := history.Run{Root: root, Log: rec.Log(), Events: w.Events(), Final: final}
+//	report := history.Check(run, history.Bounds{Reclaim: 20 * time.Second, Overlap: 300 * time.Millisecond})
+//	err = report.Err()
+//	err = history.CheckLinearizable(run, history.LinearConfig{Timeout: time.Minute, Dir: t.TempDir()})
+//
+// # Clock
+//
+// All times are readings of one clock, [Now]: CLOCK_MONOTONIC, which all processes of
+// one host share, so that files written by several processes merge into one [Log]. It
+// stands still for nobody but a suspended machine, and no clock fault moves it.
+//
+// # What it cannot see
+//
+// The witness has the order of events and when it saw them, not when etcd applied
+// them. Goroutines that stay behind are goleak's to find.
+package history
