@@ -97,6 +97,9 @@ func (l *lane) fly(ctx context.Context, s *Store, units []*unit) error {
 		switch {
 		case err == nil && resp.Succeeded:
 			l.last = resp.Header.Revision
+			if doubt != nil {
+				s.log.Debug("lost answer: the batch was not applied", zap.String("lane", l.key), zap.Int("try", try))
+			}
 			settleAll(units, resp)
 			return nil
 		case err == nil:
@@ -184,6 +187,7 @@ func holds(got *pb.RangeResponse, nonce string) int64 {
 func (l *lane) lost(ctx context.Context, s *Store, units []*unit, got *pb.RangeResponse, nonce string, doubt error) error {
 	if rev := holds(got, nonce); rev > 0 {
 		l.last = rev
+		s.log.Debug("lost answer: the batch was applied", zap.String("lane", l.key), zap.Int64("revision", rev))
 		l.resolve(ctx, s, units, rev)
 		return nil
 	}

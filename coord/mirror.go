@@ -264,6 +264,7 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse, before mark) error {
 	if err := resp.Err(); err != nil {
 		if isCompacted(err) || resp.CompactRevision != 0 {
+			m.store.log.Debug("list again: the watch's revision is compacted", zap.String("prefix", f.prefix))
 			return errRelist
 		}
 		return err

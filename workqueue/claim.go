@@ -143,6 +143,9 @@ func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (
 		s.Forget(n.record.Nonce)
 		kv := r.Get(0)
 		moved := kv == nil || kv.ModRevision != c.rev
+		if moved && c.orphan {
+			q.log.Debug("lost the race for an orphan", zap.String("job", c.record.ID))
+		}
 		q.index.settleEntry(c, moved)
 		if !moved && s.Err() != nil {
 			return nil, s.Err()

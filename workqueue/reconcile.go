@@ -33,6 +33,7 @@ func (q *Queue) reconcile(s *coord.Session, assigned []located) {
 		if s.Adopt(nonce, nil) != nil {
 			return // the session is over: an orphan needs no release
 		}
+		q.log.Debug("release a stray claim", zap.String("job", l.record.ID))
 		started := q.behind(func(ctx context.Context) {
 			defer s.Forget(nonce)
 			if err := q.releaseStray(ctx, s, l, event{err: "the answer to the claim, or to its end, was lost"}); err != nil && !errors.Is(err, coord.ErrFenced) {
