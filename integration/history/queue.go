@@ -2,65 +2,114 @@ package history
 
 import (
 	"context"
+	"fmt"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
-// Queue is a workqueue.Queue whose calls are recorded. Methods that are not here are
-// those of the embedded queue, and are not recorded.
+// Queue is a queue whose calls are recorded. Methods that are not here are those of
+// the embedded queue, and are not recorded.
 type Queue struct {
 	*workqueue.Queue
 	rec    *Recorder
+	name   string
 	client string
 }
 
-// Queue records the calls of q in the name of client.
-func (r *Recorder) Queue(client string, q *workqueue.Queue) *Queue {
-	return &Queue{Queue: q, rec: r, client: client}
+// Queue records the calls of q, whose name is queue, in the name of client.
+func (r *Recorder) Queue(client, queue string, q *workqueue.Queue) *Queue {
+	return &Queue{Queue: q, rec: r, name: queue, client: client}
 }
 
-// Enqueue is [workqueue.Queue.Enqueue]. Params.ID must not be empty.
+func (q *Queue) begin(ctx context.Context, v Verb, id string) *Call {
+	return q.rec.Begin(ctx, Op{Client: q.client, Verb: v, Queue: q.name, ID: id})
+}
+
+// named gives a job without an id one: a call whose outcome is unknown must name its
+// job.
+func (q *Queue) named(p workqueue.Params) workqueue.Params {
+	if p.ID == "" {
+		p.ID = fmt.Sprintf("%s-%s", q.rec.proc, coord.NewNonce())
+	}
+	return p
+}
+
+func (q *Queue) beginEnqueue(ctx context.Context, p workqueue.Params) *Call {
+	return q.rec.Begin(ctx, Op{Client: q.client, Verb: Enqueue, Queue: q.name, ID: p.ID, Retained: p.Dedup == workqueue.UntilRetained})
+}
+
+// Enqueue is [workqueue.Queue.Enqueue].
 func (q *Queue) Enqueue(ctx context.Context, p workqueue.Params) (*workqueue.Job, error) {
-	panic("not yet")
+	p = q.named(p)
+	call := q.beginEnqueue(ctx, p)
+	j, err := q.Queue.Enqueue(ctx, p)
+	call.End(err, fromJob(j))
+	return j, err
 }
 
-// EnqueueBatch is [workqueue.Queue.EnqueueBatch]. No ID may be empty.
+// EnqueueBatch is [workqueue.Queue.EnqueueBatch].
 func (q *Queue) EnqueueBatch(ctx context.Context, items []workqueue.Params) ([]workqueue.EnqueueResult, error) {
-	panic("not yet")
+	named := make([]workqueue.Params, len(items))
+	calls := make([]*Call, len(items))
+	for i, p := range items {
+		named[i] = q.named(p)
+		calls[i] = q.beginEnqueue(ctx, named[i])
+	}
+	results, err := q.Queue.EnqueueBatch(ctx, named)
+	for i, call := range calls {
+		if err != nil {
+			call.End(err, nil)
+			continue
+		}
+		call.End(results[i].Err, fromJob(results[i].Job))
+	}
+	return results, err
 }
 
 // Cancel is [workqueue.Queue.Cancel].
 func (q *Queue) Cancel(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
-	panic("not yet")
+	call := q.begin(ctx, Cancel, id)
+	j, err := q.Queue.Cancel(ctx, id, by)
+	call.End(err, fromJob(j))
+	return j, err
 }
 
 // Requeue is [workqueue.Queue.Requeue].
 func (q *Queue) Requeue(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
-	panic("not yet")
+	call := q.begin(ctx, Requeue, id)
+	j, err := q.Queue.Requeue(ctx, id, by)
+	call.End(err, fromJob(j))
+	return j, err
 }
 
 // BreakClaim is [workqueue.Queue.BreakClaim].
 func (q *Queue) BreakClaim(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
-	panic("not yet")
+	call := q.begin(ctx, Break, id)
+	j, err := q.Queue.BreakClaim(ctx, id, by)
+	call.End(err, fromJob(j))
+	return j, err
 }
 
-// Handler wraps a worker's handler, so that its work and the closing writes are
-// recorded. The worker needs Hooks too.
-func (r *Recorder) Handler(h workqueue.Handler) workqueue.Handler { panic("not yet") }
-
-// Hooks are the worker's, for [Recorder.Handler]. Those of then, which may be zero,
-// are called too.
-func (r *Recorder) Hooks(then workqueue.Hooks) workqueue.Hooks { panic("not yet") }
-
-// Complete is [workqueue.Claim.CompleteWith], recorded; for handlers that close their
-// claim themselves and for claims without a worker.
-func (r *Recorder) Complete(ctx context.Context, c *workqueue.Claim, result []byte, ops ...clientv3.Op) error {
-	panic("not yet")
+// Claim is [workqueue.Queue.Claim]. Only a claim that was made is recorded: others
+// name no job.
+func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*workqueue.Claim, error) {
+	called := Now()
+	c, err := q.Queue.Claim(ctx, s)
+	if err == nil {
+		op := claimOp(c.Job(), Claim)
+		op.Client, op.Call, op.Return = q.client, called, Now()
+		op.Result, op.Revision = Applied, op.Token
+		q.rec.Record(op)
+	}
+	return c, err
 }
 
-// Checkpoint is [workqueue.Claim.Checkpoint], recorded.
-func (r *Recorder) Checkpoint(ctx context.Context, c *workqueue.Claim, b []byte) error {
-	panic("not yet")
+// fromJob fills in what the answer says about the job.
+func fromJob(j *workqueue.Job) func(*Op) {
+	return func(op *Op) {
+		if j != nil {
+			op.Born, op.Revision = j.Born, j.Revision
+		}
+	}
 }
