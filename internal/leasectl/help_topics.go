@@ -67,6 +67,28 @@ Failures and losses are counted apart. Failures (the command's) bury a job after
 any sign of progress. ATTEMPT shows the ordinal of the last attempt and how many
 failures are allowed.
 `,
+	"filters": `Filters select jobs: jobs ls --filter 'queue:mail state:dead kind:send*'
+
+A filter is terms of FIELD:VALUE; all of them must hold. A minus before a term is
+its opposite: -kind:send*.
+
+  state:dead,retry        one of these (leasectl help states); claimed finds orphans too
+  queue:mail              also kind, id: the whole text; a star stands for any text
+  worker:w-7f             the owner, by session or by the identity it begins with
+  label.tenant:42         the label of that name; label.tenant:* has it at all
+  error:*timeout*         of the last attempt, or why the job is over; in any case
+  attempt:>3              also failures, losses, priority, size (of the payload, in
+                          bytes), token, revision; with >, >=, <, <= or without
+  age:>1h                 since it was enqueued; running: since it was claimed;
+                          ended: since it was over; with > or <, in s, m, h or d
+
+A comma means or, in every value: kind:send*,receive. Quotes keep spaces, commas,
+colons and stars as they are: error:*"no such user"*. In a shell, put the whole
+filter in single quotes.
+
+queue, state and id say where to look. For everything else the jobs there are
+read one by one; jobs ls says how many it has read.
+`,
 	"fencing": `How a late worker is kept from doing harm.
 
 Each claim has a token: the revision of the job's key at that moment. It rises
