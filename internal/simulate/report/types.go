@@ -20,6 +20,9 @@ type Page struct {
 	Scenarios []Scenario
 	// Measures are what Results report, in reading order.
 	Measures []Measure
+	// Headline is the name of the measure that is shown large at the top, for
+	// the modes of the first result's scenario. Empty shows none.
+	Headline string
 	// Results hold one entry per scenario and mode. They are grouped by scenario
 	// in order of first appearance.
 	Results []Result
