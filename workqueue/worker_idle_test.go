@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -86,62 +83,4 @@ func TestIdleWorkerScans(t *testing.T) {
 	if limit := 4 * (int(idle/(800*time.Millisecond)) + 1); lists == 0 || lists > limit {
 		t.Errorf("%d lists of 4 prefixes in %v, want at most %d: %v", lists, idle, limit, counts)
 	}
-}
-
-// The lease of a session holds the session's key and the worker's registration,
-// never a job: TestSurvives_11.
-func TestSurvives_11_NoJobOnASessionLease(t *testing.T) {
-	t.Parallel()
-	const jobs = 200
-	cl, root := shared(t)
-	q := openAt(t, cl, workqueue.Config{Root: root})
-	started := make(chan string, jobs)
-	run(t, q, workqueue.WorkerConfig{Concurrency: jobs, SessionTTL: 20 * time.Second, DrainTimeout: -1}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
-		if err := c.Checkpoint(ctx, []byte("x")); err != nil {
-			return nil, err
-		}
-		started <- c.Job().Owner
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
-	enqueue(t, q, numbered(jobs, workqueue.Params{})...)
-	var owner string
-	for range jobs {
-		owner = receive(t, started, "all jobs run")
-	}
-	resp, err := cl.Get(bounded(t), root, clientv3.WithPrefix())
-	if err != nil {
-		t.Fatal(err)
-	}
-	sessionKey, workerKey := root+"sessions/"+owner, keysOf(t, root).Worker(owner)
-	var lease int64
-	for _, kv := range resp.Kvs {
-		if string(kv.Key) == sessionKey {
-			lease = kv.Lease
-		}
-	}
-	ttl, err := cl.TimeToLive(bounded(t), clientv3.LeaseID(lease), clientv3.WithAttachedKeys())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range ttl.Keys {
-		if string(key) != sessionKey && string(key) != workerKey {
-			t.Errorf("%s hangs on the session's lease", key)
-		}
-	}
-	for _, kv := range resp.Kvs {
-		if kv.Lease != 0 && len(kv.Key) > 0 && keyKind(t, root, string(kv.Key)) == "jobs" {
-			t.Errorf("job %s hangs on a lease", kv.Key)
-		}
-	}
-}
-
-func keyKind(t testing.TB, root, key string) string {
-	t.Helper()
-	space, err := coord.NewKeyspace(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, _ := space.Parse(key)
-	return string(p.Kind)
 }

@@ -271,38 +271,3 @@ func TestWorkersSurviveARewind(t *testing.T) {
 		owner = receive(t, owners, "another session works")
 	}
 }
-
-// Many sessions end at once, with many jobs: all are done, none by two live owners.
-// A small TestSurvives_10.
-func TestSurvives_10_MassExpiry(t *testing.T) {
-	t.Parallel()
-	const sessions, each = 40, 10
-	c := etcdtest.New(t, etcdtest.Config{})
-	cl, root := c.Client(t), etcdtest.Root(t)
-	q := openAt(t, cl, workqueue.Config{Root: root})
-	enqueue(t, q, numbered(sessions*each, workqueue.Params{})...)
-	var sids []string
-	for range sessions {
-		s := session(t, cl, root, 20*time.Second)
-		for range each {
-			claim(t, cl, root, q, s)
-		}
-		sids = append(sids, s.ID())
-	}
-	runs := &tally{}
-	for range 3 {
-		run(t, openAt(t, c.Client(t), workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 16}, func(_ context.Context, c *workqueue.Claim) ([]byte, error) {
-			runs.add(c.Job().ID)
-			return nil, nil
-		})
-	}
-	var wg sync.WaitGroup
-	for _, sid := range sids {
-		wg.Go(func() { revoke(t, cl, root, sid) })
-	}
-	wg.Wait()
-	if err := q.WaitEmpty(bounded(t)); err != nil {
-		t.Fatal(err)
-	}
-	once(t, runs, sessions*each)
-}
