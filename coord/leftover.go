@@ -1,0 +1,105 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// CheckMeta tells whether this program knows the schema that the value of
+// [Keyspace.Meta] names; kvs is what a get of it found, which may be nothing. The
+// error wraps [ErrInvalid] when a newer program has written the keys.
+func (k Keyspace) CheckMeta(kvs []*mvccpb.KeyValue) error { return checkSchema(kvs) }
+
+// DeleteLeftovers deletes keys that belong to nothing any more, each only while that
+// is still so, and while the key is as it was seen:
+//
+//   - a session, lane, registration of a worker, waiting entry, done job or refusal
+//     without a lease, which would never go away; the claims of such a session are
+//     orphans from then on;
+//   - a payload or progress whose job is neither live nor dead;
+//   - an inbox entry whose job is not claimed by that assignment.
+//
+// Of what was seen the key, the mod revision and, where there is one, the value
+// count. errs[i] belongs to seen[i]: nil when it was deleted; [ErrRefused] when it
+// changed or belongs to something now; [ErrInvalid] when it is a key of another
+// kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
+// ends.
+func (s *Store) DeleteLeftovers(ctx context.Context, seen []*mvccpb.KeyValue) (errs []error) {
+	c := s.NewCommitter("leftovers")
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			s.log.Debug("close lane", zap.Error(err))
+		}
+	}()
+	errs = make([]error, len(seen))
+	pending := make([]*Pending, len(seen))
+	for i, kv := range seen {
+		txn, err := leftoverTxns{s.keys}.remove(kv)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		pending[i] = c.Go(txn)
+	}
+	for i, p := range pending {
+		if p == nil {
+			continue
+		}
+		r, err := p.Wait(ctx)
+		if err == nil && !r.Succeeded {
+			err = fmt.Errorf("%w: it changed meanwhile, or belongs to something now", ErrRefused)
+		}
+		if err != nil {
+			errs[i] = fmt.Errorf("delete %s: %w", seen[i].Key, err)
+		}
+	}
+	return errs
+}
+
+// leftoverTxns builds the Txns that take leftovers away. It knows no etcd.
+type leftoverTxns struct{ space Keyspace }
+
+// remove deletes one leftover. The guard closes the race with whoever writes the key
+// again. What else is compared is that it belongs to nothing: without a lease nobody
+// keeps it alive; a job of that id, or its dead letter, needs payload and progress;
+// and an inbox entry is current exactly while the job has its revision, since both
+// are put by one Txn.
+func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
+	key, rev := string(kv.Key), kv.ModRevision
+	p, ok := t.space.Parse(key)
+	if !ok {
+		return Txn{}, fmt.Errorf("delete %s: %w", key, &InputError{Field: "key", Value: key, Reason: "it is none of ours: only whoever put it knows what it is for"})
+	}
+	if rev <= 0 {
+		return Txn{}, fmt.Errorf("delete %s: %w", key, &InputError{Field: "revision", Value: fmt.Sprint(rev), Reason: "a key that was seen has a mod revision"})
+	}
+	txn := Txn{
+		Origin: "leftover",
+		If:     guardOf(key, rev, NonceOf(kv.Value)),
+		Then:   []clientv3.Op{clientv3.OpDelete(key)},
+		Else:   []clientv3.Op{clientv3.OpGet(key)},
+	}
+	q := t.space.Queue(p.Queue)
+	switch {
+	case p.Kind == "sessions", p.Kind == "lanes", p.Kind == "workers", p.Kind == "done", p.Kind == "refused", p.Name != "" && p.Session != "":
+		txn.If = append(txn.If, clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease))
+	case p.Kind == "payloads", p.Kind == "progress":
+		for _, owner := range []string{q.Job(p.ID), q.Dead(p.ID)} {
+			txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(owner), "=", 0))
+			txn.Else = append(txn.Else, clientv3.OpGet(owner))
+		}
+	case p.Kind == "assigned":
+		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(q.Job(p.ID)), "!=", rev))
+		txn.Else = append(txn.Else, clientv3.OpGet(q.Job(p.ID)))
+	default:
+		return Txn{}, fmt.Errorf("delete %s: %w", key, &InputError{Field: "key", Value: key, Reason: "it is no leftover, whatever else is there"})
+	}
+	return txn, nil
+}
