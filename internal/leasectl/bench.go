@@ -22,7 +22,7 @@ func newBench(a *app) *cobra.Command {
 		GroupID: groupLocal,
 		Example: `  leasectl bench e2e
   leasectl bench e2e --workers 4 --concurrency 50 -o json`,
-	}, newBenchE2E(a), newBenchWorker(a), newBenchServer(a))
+	}, staysHome(newBenchE2E(a)), newBenchWorker(a), newBenchServer(a))
 }
 
 func newBenchE2E(a *app) *cobra.Command {
@@ -88,7 +88,7 @@ func (a *app) runBenchE2E(ctx context.Context, o bench.Options) error {
 // benchTarget is the etcd to measure on: the one that was named, else one of its
 // own in another process, so that client and server do not share a runtime.
 func (a *app) benchTarget(ctx context.Context) (endpoints string, stop func(), err error) {
-	if a.settings.origin["endpoints"] != "" {
+	if a.settings.named("endpoints") {
 		c, err := a.connect(ctx)
 		if err != nil {
 			return "", nil, err
@@ -119,7 +119,7 @@ func (a *app) benchDial(endpoints string) func(...grpc.DialOption) (*clientv3.Cl
 	return func(opts ...grpc.DialOption) (*clientv3.Client, error) {
 		s := a.settings
 		s.endpoints = endpoints
-		t, err := s.target(a.getenv)
+		t, err := s.target(context.Background(), a.getenv)
 		if err != nil {
 			return nil, err
 		}
@@ -134,6 +134,7 @@ func (a *app) benchDial(endpoints string) func(...grpc.DialOption) (*clientv3.Cl
 // etcd. Passwords stay off its command line.
 func (s *settings) childEnv(endpoints string) []string {
 	return []string{
+		"LEASECTL_CONTEXT=" + noContext,
 		"LEASECTL_ENDPOINTS=" + endpoints, "LEASECTL_CACERT=" + s.cacert, "LEASECTL_CERT=" + s.cert,
 		"LEASECTL_KEY=" + s.key, "LEASECTL_USER=" + s.user, "LEASECTL_PASSWORD_FILE=" + s.passwordFile,
 		"LEASECTL_DIAL_TIMEOUT=" + s.dialTimeout.String(), "LEASECTL_OUTPUT=",

@@ -62,7 +62,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if o.dryRun {
 			would = "would "
 		}
-		a.notef("%s root %s: %s%s %s from %s (token %s) to %s", c.endpoints[0], c.root, would, r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
+		a.notef("%s: %s%s %s from %s (token %s) to %s", c.where(), would, r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
 		if err := a.confirm(&o.mutation, "Take %s from %s, which may still be running", r.ref(name), seen.Owner); err != nil || o.dryRun {
 			return err
 		}

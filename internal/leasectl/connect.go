@@ -17,13 +17,23 @@ type connection struct {
 	*clientv3.Client
 	endpoints []string
 	root      string
+	context   string // its name, if there is one
+}
+
+// where names the target of a change, for whoever is about to make it.
+func (c *connection) where() string {
+	at := c.endpoints[0] + " root " + c.root
+	if c.context != "" {
+		return "context " + c.context + " (" + at + ")"
+	}
+	return at
 }
 
 // connect returns a client that has proven itself by one linearizable read. It returns, with an answer or with the
 // reason of each endpoint, within the dial timeout. The caller must Close the client, which outlives ctx: cleaning up
 // after an interrupt needs it.
 func (a *app) connect(ctx context.Context) (*connection, error) {
-	t, err := a.settings.target(a.getenv)
+	t, err := a.settings.target(ctx, a.getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +41,7 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)
 	}
-	return &connection{Client: client, endpoints: t.endpoints, root: t.root}, nil
+	return &connection{Client: client, endpoints: t.endpoints, root: t.root, context: t.context}, nil
 }
 
 // diagnoseAfter is how long a connection may take before its endpoints are examined beside it. A healthy etcd is faster,

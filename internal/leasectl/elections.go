@@ -14,5 +14,5 @@ from outside.`,
   leasectl elections campaign scheduler --as node-a -- ./scheduler
   leasectl elections transfer scheduler --to node-b --reason "node-a goes down"`,
 		Aliases: []string{"election", "e"},
-	}, newElectionsLs(a), newElectionsGet(a), newElectionsObserve(a), newElectionsCampaign(a), newElectionsResign(a), newElectionsTransfer(a))
+	}, newElectionsLs(a), newElectionsGet(a), newElectionsObserve(a), writes(newElectionsCampaign(a)), newElectionsResign(a), newElectionsTransfer(a))
 }

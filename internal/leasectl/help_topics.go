@@ -27,7 +27,9 @@ Verbs that run a command under a lock or a leadership exit with its code, or:
   124  not acquired in time
   125  leasectl itself failed
 `,
-	"env": `Environment of leasectl. A flag wins over its variable; LEASECTL_* wins over ETCDCTL_*.
+	"env": `Environment of leasectl. For each setting by itself, a flag wins over its LEASECTL
+variable, that one over the context (leasectl config), and that one over etcdctl's
+variable. leasectl config view --show-origin tells what is in use and why.
 
   LEASECTL_ENDPOINTS      ETCDCTL_ENDPOINTS     --endpoints
   LEASECTL_ROOT                                 --root
@@ -39,6 +41,8 @@ Verbs that run a command under a lock or a leadership exit with its code, or:
   LEASECTL_PASSWORD_FILE                        --password-file
   LEASECTL_DIAL_TIMEOUT   ETCDCTL_DIAL_TIMEOUT  --dial-timeout
   LEASECTL_OUTPUT                               -o, --output
+  LEASECTL_CONTEXT                              --context; none is to use none
+  LEASECTL_CONFIG         the file of contexts ($XDG_CONFIG_HOME/leasectl/config.yaml)
   NO_COLOR                                      no colours
 `,
 	"states": `States of a job, as jobs ls shows them.

@@ -19,10 +19,15 @@ type listOptions struct {
 
 // addFlags declares the flags; what can change while one looks can be watched.
 func (o *listOptions) addFlags(cmd *cobra.Command) {
+	o.addStaticFlags(cmd)
+	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes, until stopped")
+}
+
+// addStaticFlags declares the flags of a verb whose items do not change while one looks.
+func (o *listOptions) addStaticFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
 	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the line of headings")
-	f.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes, until stopped")
 }
 
 // lister is what a verb lists.

@@ -53,6 +53,23 @@ func colourful(w io.Writer, getenv func(string) string) bool {
 	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && isTerminal(w)
 }
 
+// passwordPrompt returns how to ask a person for a password, or nil where nobody can be asked.
+func (a *app) passwordPrompt() func(user string) (string, error) {
+	f, ok := a.in.(*os.File)
+	if !ok || !isTerminal(f) || !isTerminal(a.err) {
+		return nil
+	}
+	return func(user string) (string, error) {
+		fmt.Fprintf(a.err, "password of %s: ", user)
+		b, err := term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(a.err)
+		if err != nil {
+			return "", fmt.Errorf("read password: %w", err)
+		}
+		return string(b), nil
+	}
+}
+
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -94,8 +94,8 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		if m.dryRun {
 			would = "would "
 		}
-		a.notef("%s root %s: %s%s queue %s (mode %s, paused %s, config revision %d)",
-			c.endpoints[0], c.root, would, change.what, name, s.Mode, yesNo(s.Paused), s.Revision)
+		a.notef("%s: %s%s queue %s (mode %s, paused %s, config revision %d)",
+			c.where(), would, change.what, name, s.Mode, yesNo(s.Paused), s.Revision)
 		if m.dryRun {
 			return nil
 		}

@@ -61,7 +61,7 @@ func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptio
 		if o.dryRun {
 			would = "would "
 		}
-		a.notef("%s root %s: %s%s %s (%s, revision %d)", c.endpoints[0], c.root, would, r.verb, ref.name(), seen.State, seen.Revision)
+		a.notef("%s: %s%s %s (%s, revision %d)", c.where(), would, r.verb, ref.name(), seen.State, seen.Revision)
 		if o.dryRun {
 			return dryRepair(r, seen, rev)
 		}

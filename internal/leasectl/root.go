@@ -38,7 +38,10 @@ slots.`,
 		SilenceErrors:     true, // Main prints it
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return a.settings.load(cmd.Flags(), a.getenv)
+			if err := a.settings.load(cmd.Flags(), a.getenv); err != nil {
+				return err
+			}
+			return a.permit(cmd)
 		},
 	})
 	for _, g := range groups { // a title without verbs would be noise
@@ -47,6 +50,7 @@ slots.`,
 		}
 	}
 	a.settings.addFlags(root.PersistentFlags())
+	a.settings.ask = a.passwordPrompt()
 	root.SetFlagErrorFunc(flagError)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -68,16 +72,17 @@ slots.`,
 func verbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newEnqueue(a),
-		newWork(a),
+		writes(newWork(a)),
 		newJobs(a),
 		newQueues(a),
-		newDispatch(a),
-		newLock(a),
+		writes(newDispatch(a)),
+		writes(newLock(a)),
 		newLocks(a),
 		newElections(a),
-		newDev(a),
-		newDemo(a),
+		staysHome(newDev(a)),
+		staysHome(newDemo(a)),
 		newBench(a),
+		newConfig(a),
 		newVersion(a),
 		newCompletion(a),
 	}

@@ -1,19 +1,18 @@
 package leasectl
 
 import (
+	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"io/fs"
-	"os"
-	"strings"
+	"fmt"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/spf13/pflag"
 )
 
-// settings are the values of the global flags, from the command line, the environment or the defaults.
+// settings are the values of the global flags, from the command line, the environment, the context or the defaults.
 type settings struct {
+	context      string
 	endpoints    string
 	root         string
 	cacert       string
@@ -24,8 +23,16 @@ type settings struct {
 	dialTimeout  time.Duration
 	output       string
 
-	// origin names where each value that is not a default came from, by flag name: "--root", "LEASECTL_ROOT"...
+	// origin names where each value that is not a default came from, by flag name: "--root", "LEASECTL_ROOT",
+	// "context prod"...
 	origin map[string]string
+
+	// chosen is the context in use; contextErr says why it cannot be used, and matters to those who need it.
+	chosen     contexts.Context
+	contextErr error
+
+	// ask asks a person for the password of a user; nil where nobody can be asked.
+	ask func(user string) (string, error)
 }
 
 const (
@@ -33,28 +40,30 @@ const (
 	defaultRoot     = "/leasekit/"
 )
 
-// globalEnv lists the variables of each global flag; the first that is set and not empty counts. A flag on the command
-// line wins over all of them.
-var globalEnv = []struct {
-	flag string
-	vars []string
-}{
-	{"endpoints", []string{"LEASECTL_ENDPOINTS", "ETCDCTL_ENDPOINTS"}},
-	{"root", []string{"LEASECTL_ROOT"}},
-	{"cacert", []string{"LEASECTL_CACERT", "ETCDCTL_CACERT"}},
-	{"cert", []string{"LEASECTL_CERT", "ETCDCTL_CERT"}},
-	{"key", []string{"LEASECTL_KEY", "ETCDCTL_KEY"}},
-	{"user", []string{"LEASECTL_USER", "ETCDCTL_USER"}},
-	{"password-file", []string{"LEASECTL_PASSWORD_FILE"}},
-	{"dial-timeout", []string{"LEASECTL_DIAL_TIMEOUT", "ETCDCTL_DIAL_TIMEOUT"}},
-	{"output", []string{"LEASECTL_OUTPUT"}},
+// globalFlag is a global flag and where else its value can come from: a flag on the command line wins over our
+// variable, that one over the context, and that one over etcdctl's variable. Empty values count as not set.
+type globalFlag struct {
+	flag    string
+	env     string
+	field   string // of a context
+	etcdctl string
 }
 
-// passwordVars hold the password itself. There is no flag for it: a command line is readable by every user.
-var passwordVars = []string{"LEASECTL_PASSWORD", "ETCDCTL_PASSWORD"}
+var globalFlags = []globalFlag{
+	{"endpoints", "LEASECTL_ENDPOINTS", "endpoints", "ETCDCTL_ENDPOINTS"},
+	{"root", "LEASECTL_ROOT", "root", ""},
+	{"cacert", "LEASECTL_CACERT", "cacert", "ETCDCTL_CACERT"},
+	{"cert", "LEASECTL_CERT", "cert", "ETCDCTL_CERT"},
+	{"key", "LEASECTL_KEY", "key", "ETCDCTL_KEY"},
+	{"user", "LEASECTL_USER", "user", "ETCDCTL_USER"},
+	{"password-file", "LEASECTL_PASSWORD_FILE", "", ""}, // a context's belongs to its user: see credentials
+	{"dial-timeout", "LEASECTL_DIAL_TIMEOUT", "dial_timeout", "ETCDCTL_DIAL_TIMEOUT"},
+	{"output", "LEASECTL_OUTPUT", "output", ""},
+}
 
 // addFlags declares the global flags.
 func (s *settings) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&s.context, "context", "", "use the context `NAME` of leasectl config; "+noContext+" is to use none")
 	f.StringVar(&s.endpoints, "endpoints", "", "reach etcd at `URL`[,URL...] (default http://"+defaultEndpoint+")")
 	f.StringVar(&s.root, "root", defaultRoot, "work under the key `PREFIX` of one tenant or environment")
 	f.StringVar(&s.cacert, "cacert", "", "trust the servers whose certificates are signed by those in `FILE`")
@@ -66,22 +75,27 @@ func (s *settings) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name or csv, as the command offers")
 }
 
-// load fills in from the environment what the command line left open.
+// load fills in from the environment and the context what the command line left open.
 func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 	s.origin = map[string]string{}
-	for _, g := range globalEnv {
+	s.loadContext(f.Changed("context"), getenv)
+	for _, g := range globalFlags {
 		if f.Changed(g.flag) {
 			s.origin[g.flag] = "--" + g.flag
 			continue
 		}
-		name, value := firstSet(getenv, g.vars)
-		if name == "" {
+		value, origin := s.beside(g, getenv)
+		if value == "" {
 			continue
 		}
 		if err := f.Set(g.flag, value); err != nil {
-			return usagef("unset "+name, "value %q of %s is not valid for --%s", value, name, g.flag)
+			try := "unset " + origin
+			if origin == s.contextName() {
+				try = "leasectl config set " + s.context + " " + g.field + "=..."
+			}
+			return usagef(try, "value %q of %s is not valid for --%s", value, origin, g.flag)
 		}
-		s.origin[g.flag] = name
+		s.origin[g.flag] = origin
 	}
 	if s.dialTimeout <= 0 {
 		return usagef("--dial-timeout 5s", "%s is %v: it must be positive", s.source("dial-timeout"), s.dialTimeout)
@@ -97,103 +111,63 @@ func (s *settings) source(flag string) string {
 	return "--" + flag
 }
 
-func firstSet(getenv func(string) string, vars []string) (name, value string) {
-	for _, v := range vars {
-		if value := getenv(v); value != "" {
-			return v, value
-		}
+// beside returns the value of a flag that is not on the command line, and where it came from.
+func (s *settings) beside(g globalFlag, getenv func(string) string) (value, origin string) {
+	if v := getenv(g.env); v != "" {
+		return v, g.env
+	}
+	if v := s.chosen.Value(g.field); v != "" {
+		return v, s.contextName()
+	}
+	if g.etcdctl != "" {
+		return getenv(g.etcdctl), g.etcdctl
 	}
 	return "", ""
 }
 
-// tlsConfig reads the TLS files. It returns nil when none is given.
-func (s *settings) tlsConfig() (*tls.Config, error) {
-	if (s.cert == "") != (s.key == "") {
-		given, missing := "cert", "key"
-		if s.cert == "" {
-			given, missing = missing, given
-		}
-		return nil, usagef("--cert FILE --key FILE", "%s is given without --%s", s.source(given), missing)
-	}
-	if s.cert == "" && s.cacert == "" {
-		return nil, nil
-	}
-	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.cacert != "" {
-		pem, err := os.ReadFile(s.cacert)
-		if err != nil {
-			return nil, s.fileError("cacert", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("", "%s %s holds no PEM certificate", s.source("cacert"), s.cacert)
-		}
-	}
-	if s.cert != "" {
-		for flag, path := range map[string]string{"cert": s.cert, "key": s.key} {
-			if _, err := os.Stat(path); err != nil {
-				return nil, s.fileError(flag, err)
-			}
-		}
-		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-		if err != nil {
-			return nil, usagef("", "%s and %s do not make a key pair: %v", s.source("cert"), s.source("key"), err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
-	return cfg, nil
-}
+// noContext is the name that stands for using no context, also where one is current.
+const noContext = "none"
 
-func (s *settings) fileError(flag string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return usagef("", "%s %s: %v", s.source(flag), p.Path, p.Err)
-	}
-	return usagef("", "%s: %v", s.source(flag), err)
-}
-
-// credentials returns user and password, both empty when none is wanted.
-func (s *settings) credentials(getenv func(string) string) (user, password string, err error) {
-	passwordVar, fromEnv := firstSet(getenv, passwordVars)
-	if s.user == "" {
-		if s.passwordFile != "" {
-			return "", "", usagef("--user NAME", "%s is given without a user", s.source("password-file"))
+// loadContext chooses the context: the flag, the variable, or the current one of the file.
+func (s *settings) loadContext(flag bool, getenv func(string) string) {
+	s.origin["context"] = "--context"
+	if !flag {
+		if s.context = getenv("LEASECTL_CONTEXT"); s.context != "" {
+			s.origin["context"] = "LEASECTL_CONTEXT"
 		}
-		return "", "", nil // a password alone is left over from another call
 	}
-	user, inline, hasInline := strings.Cut(s.user, ":")
-	switch {
-	case user == "":
-		return "", "", usagef("--user NAME", "%s has no user name", s.source("user"))
-	case hasInline && s.source("user") == "--user":
-		return "", "", usagef("LEASECTL_PASSWORD or --password-file",
-			"--user takes a name only: a password on the command line is readable by every user of this machine")
-	case s.passwordFile != "":
-		password, err = s.readPassword()
-		if err != nil {
-			return "", "", err
-		}
-	case hasInline:
-		password = inline
-	case passwordVar != "":
-		password = fromEnv
+	if s.context == noContext {
+		s.context = ""
+		return
 	}
-	if password == "" {
-		return "", "", usagef("LEASECTL_PASSWORD or --password-file", "%s %s has no password", s.source("user"), user)
-	}
-	return user, password, nil
-}
-
-func (s *settings) readPassword() (string, error) {
-	b, err := os.ReadFile(s.passwordFile)
+	path, err := contexts.Path(getenv)
 	if err != nil {
-		return "", s.fileError("password-file", err)
+		if s.context != "" {
+			s.contextErr = usagef("", "%s is %q, but there is no place for contexts: %w", s.source("context"), s.context, err)
+		}
+		return
 	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
-	if password == "" || strings.Contains(password, "\n") {
-		return "", usagef("", "%s %s does not hold one line", s.source("password-file"), s.passwordFile)
+	file, err := contexts.Load(path)
+	if err == nil && s.context == "" {
+		if s.context = file.Current; s.context == "" {
+			return
+		}
+		s.origin["context"] = path
 	}
-	return password, nil
+	if err == nil {
+		s.chosen, err = file.Get(s.context)
+	}
+	if err != nil {
+		s.contextErr = &failure{code: exitUsage, err: fmt.Errorf("%s: %w", s.source("context"), err), try: "leasectl config get-contexts, or --context " + noContext}
+	}
+}
+
+// contextName is how messages name the context in use.
+func (s *settings) contextName() string { return "context " + s.context }
+
+// named reports whether somebody named a value for this call, in a flag or in the environment.
+func (s *settings) named(flag string) bool {
+	return s.origin[flag] != "" && s.origin[flag] != s.contextName()
 }
 
 // target is where to connect and how, checked as far as it can be without a connection.
@@ -204,10 +178,14 @@ type target struct {
 	password  string
 	root      string
 	timeout   time.Duration
+	context   string // its name, if there is one
 }
 
 // target checks the settings of a connection; its errors are usage errors.
-func (s *settings) target(getenv func(string) string) (*target, error) {
+func (s *settings) target(ctx context.Context, getenv func(string) string) (*target, error) {
+	if s.contextErr != nil {
+		return nil, s.contextErr
+	}
 	cfg, err := s.tlsConfig()
 	if err != nil {
 		return nil, err
@@ -216,7 +194,7 @@ func (s *settings) target(getenv func(string) string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	user, password, err := s.credentials(getenv)
+	user, password, err := s.credentials(ctx, getenv)
 	if err != nil {
 		return nil, err
 	}
@@ -230,6 +208,6 @@ func (s *settings) target(getenv func(string) string) (*target, error) {
 	if s.root == "" {
 		return nil, usagef("--root "+defaultRoot, "%s is empty", s.source("root"))
 	}
-	t := &target{endpoints: endpoints, tls: cfg, user: user, password: password, root: s.root, timeout: s.dialTimeout}
+	t := &target{endpoints: endpoints, tls: cfg, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context}
 	return t, nil
 }

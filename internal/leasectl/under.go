@@ -170,7 +170,7 @@ func (a *app) underHold(ctx context.Context, c *connection, s *coord.Session, h 
 		LostGrace: max(500*time.Millisecond, s.TTL()/10) / 2, // dead before the lease can have ended
 		Env: []string{
 			"LEASECTL_TOKEN=" + h.Token().String(), "LEASECTL_CLAIM_KEY=" + h.Fence().Key, "LEASECTL_SESSION=" + s.ID(),
-			"LEASECTL_ENDPOINTS=" + strings.Join(c.endpoints, ","), "LEASECTL_ROOT=" + c.root,
+			"LEASECTL_ENDPOINTS=" + strings.Join(c.endpoints, ","), "LEASECTL_ROOT=" + c.root, "LEASECTL_CONTEXT=" + c.context,
 			"ETCD_LOCK_KEY=" + h.Fence().Key, "ETCD_LOCK_REV=" + h.Token().String(),
 		},
 	}

@@ -110,7 +110,7 @@ func (a *app) workQueue(ctx context.Context, c *connection, queue string, argv [
 	}
 	defer func() { _ = q.Close() }() // every outcome is known by now; what is left ends with its lease
 	if o.dryRun {
-		a.notef("%s root %s: would run %s for each job of %s", c.endpoints[0], c.root, argv[0], queue)
+		a.notef("%s: would run %s for each job of %s", c.where(), argv[0], queue)
 		return nil
 	}
 	a.noteObstacles(ctx, c, q, log)
@@ -177,7 +177,7 @@ func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOp
 	}
 	s := &shift{
 		a: a, q: q, o: o, log: log, open: map[attemptKey]bool{},
-		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Stderr: log.child()},
+		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Stderr: log.child()},
 	}
 	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, TTL: o.ttl, Logger: log.zap()})
 	return s

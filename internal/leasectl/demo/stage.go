@@ -64,7 +64,7 @@ func open(ctx context.Context, o Options, endpoint string, client *clientv3.Clie
 
 // hire starts one more worker process.
 func (s *stage) hire() (*actor, error) {
-	p, err := child.Start(s.o.ErrOut, []string{"LEASECTL_ENDPOINTS=" + s.endpoint, "LEASECTL_ROOT=" + root, "LEASECTL_OUTPUT="}, s.o.WorkerArgs...)
+	p, err := child.Start(s.o.ErrOut, []string{"LEASECTL_ENDPOINTS=" + s.endpoint, "LEASECTL_ROOT=" + root, "LEASECTL_OUTPUT=", "LEASECTL_CONTEXT=none"}, s.o.WorkerArgs...)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type Job struct {
 var jobVars = []string{
 	"LEASECTL_JOB_ID", "LEASECTL_QUEUE", "LEASECTL_KIND", "LEASECTL_ATTEMPT", "LEASECTL_TOKEN", "LEASECTL_DEADLINE",
 	"LEASECTL_SESSION", "LEASECTL_RESULT_FILE", "LEASECTL_CHECKPOINT_FILE", "LEASECTL_IDEMPOTENCY_KEY",
-	"LEASECTL_ENDPOINTS", "LEASECTL_ROOT", "TRACEPARENT", "TRACESTATE", "BAGGAGE",
+	"LEASECTL_ENDPOINTS", "LEASECTL_ROOT", "LEASECTL_CONTEXT", "TRACEPARENT", "TRACESTATE", "BAGGAGE",
 }
 
 // environ returns the child's environment: base without anything of an outer job, then this job's variables.
@@ -61,6 +61,7 @@ func (r *Runner) environ(base []string, job Job, resultFile, checkpointFile stri
 	addIf("LEASECTL_CHECKPOINT_FILE", checkpointFile)
 	addIf("LEASECTL_ENDPOINTS", strings.Join(r.Endpoints, ","))
 	addIf("LEASECTL_ROOT", r.Root)
+	addIf("LEASECTL_CONTEXT", r.Context)
 	for _, key := range []string{"traceparent", "tracestate", "baggage"} {
 		addIf(strings.ToUpper(key), job.Trace[key])
 	}

@@ -38,7 +38,9 @@ type Runner struct {
 
 	// Endpoints and Root are those in use by leasectl; the child sees them.
 	Endpoints []string
-	Root      string
+	// Context is the one in use, "" without one: it says how to log in.
+	Context string
+	Root    string
 
 	// Stderr also receives what the children write to stderr, as it comes; nil: nobody does. A Writer that blocks
 	// stalls the child, as a terminal would. Concurrent runs write to it concurrently.

@@ -197,11 +197,13 @@ func TestEnvironment(t *testing.T) {
 	r := sh(`env | grep -E '^(LEASECTL_|TRACE|BAGGAGE)' | grep -v _FILE= | sort; cat "${LEASECTL_CHECKPOINT_FILE:-/dev/null}"; [ ! -e "$LEASECTL_RESULT_FILE" ]`)
 	r.Endpoints = []string{"http://a:1", "http://b:2"}
 	r.Root = "/r/"
+	r.Context = "prod"
 	job := execjob.Job{ID: "j1", Queue: "mail", Kind: "send", Attempt: 2, Token: "918250", Session: "w.1", IdempotencyKey: "j1-born",
 		Deadline: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Checkpoint: []byte("half way"),
 		Trace: map[string]string{"traceparent": "00-ab-cd-01", "other": "no"}}
 	out := r.Run(t.Context(), job)
 	want := `LEASECTL_ATTEMPT=2
+LEASECTL_CONTEXT=prod
 LEASECTL_DEADLINE=2026-01-02T03:04:05.000006Z
 LEASECTL_ENDPOINTS=http://a:1,http://b:2
 LEASECTL_IDEMPOTENCY_KEY=j1-born

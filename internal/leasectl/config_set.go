@@ -1,0 +1,60 @@
+package leasectl
+
+import (
+	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/spf13/cobra"
+)
+
+func newConfigSet(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "set CONTEXT NAME=VALUE...",
+		Short: "Make a context, or change one",
+		Long: `Make a context, or change one. The first becomes the current one. An empty value
+takes a setting out. The settings:
+
+  endpoints          URL[,URL...]
+  root               the key prefix of one tenant or environment
+  cacert cert key    files, as the flags of these names
+  user               and with it one of
+  password_file      a file that holds the password
+  password_command   a shell command that prints it, such as "pass show etcd"
+  dial_timeout       such as 5s
+  output             what -o is without one
+  read_only          true refuses every verb that writes
+  confirm            what is asked before a verb that writes: none, yes (y or n),
+                     type-name (the name of the context)
+
+A password itself is never kept. The file is $XDG_CONFIG_HOME/leasectl/config.yaml,
+or $LEASECTL_CONFIG.`,
+		Example: `  leasectl config set dev endpoints=http://127.0.0.1:2379
+  leasectl config set prod endpoints=https://etcd-1:2379,https://etcd-2:2379 cacert=/etc/etcd/ca.pem user=ana "password_command=pass show etcd" confirm=type-name`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usagef(helpOf(cmd), "%swant a context and at least one NAME=VALUE", verbPrefix(cmd))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			name := args[0]
+			if strings.Contains(name, "=") || name == noContext {
+				return usagef("leasectl config set NAME "+args[1], "%q is no name for a context", name)
+			}
+			_, err := a.changeContexts(func(f contexts.File) (contexts.File, error) {
+				c, err := f.Contexts[name].With(args[1:]...)
+				if err != nil {
+					return f, err
+				}
+				if _, err := parseEndpoints(c.Value("endpoints"), "endpoints", c.CACert+c.Cert != ""); err != nil {
+					return f, err
+				}
+				return f.Put(name, c)
+			})
+			if err != nil {
+				return err
+			}
+			return a.printLine("context/" + name + " set")
+		},
+	}
+}

@@ -1,0 +1,82 @@
+package leasectl
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/spf13/cobra"
+)
+
+// What a verb does to the cluster. It stands in the help, in the schema, and decides whether a context permits it.
+const (
+	impactRead    = "read"
+	impactWrite   = "write"
+	impactLocal   = "local"   // only what it starts itself, or the endpoints that are named for it
+	impactDestroy = "destroy" // what it takes away cannot be brought back
+)
+
+const impactKey = "impact"
+
+// writes marks a verb that changes something in the cluster, destroys one that deletes, staysHome one that has an etcd of
+// its own. A verb with --dry-run is taken
+// for one that writes, every other for one that reads.
+func writes(cmd *cobra.Command) *cobra.Command    { return withImpact(cmd, impactWrite) }
+func destroys(cmd *cobra.Command) *cobra.Command  { return withImpact(cmd, impactDestroy) }
+func staysHome(cmd *cobra.Command) *cobra.Command { return withImpact(cmd, impactLocal) }
+
+func withImpact(cmd *cobra.Command, impact string) *cobra.Command {
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[impactKey] = impact
+	return cmd
+}
+
+func impactOf(cmd *cobra.Command) string {
+	switch {
+	case cmd.Annotations[impactKey] != "":
+		return cmd.Annotations[impactKey]
+	case cmd.Flags().Lookup("dry-run") != nil:
+		return impactWrite
+	}
+	return impactRead
+}
+
+// permit refuses a verb that writes where the context is read-only, and asks where the context wants to be asked.
+func (a *app) permit(cmd *cobra.Command) error {
+	s := &a.settings
+	impact := impactOf(cmd)
+	if impact == impactRead || impact == impactLocal || s.contextErr != nil || isSet(cmd, "dry-run") {
+		return nil
+	}
+	if s.chosen.ReadOnly {
+		return &failure{
+			code: exitAuth, err: fmt.Errorf("%s%s is read-only", verbPrefix(cmd), s.contextName()),
+			try: "another --context, or leasectl config set " + s.context + " read_only=false",
+		}
+	}
+	if isSet(cmd, "yes") || s.chosen.Confirm == "" || s.chosen.Confirm == contexts.ConfirmNone {
+		return nil
+	}
+	if isSet(cmd, "no-input") || !isTerminal(a.in) {
+		return usagef("the same with --yes", "%s%s wants a confirmation", verbPrefix(cmd), s.contextName())
+	}
+	want, prompt := "y", "[y/N]"
+	if s.chosen.Confirm == contexts.ConfirmTypeName {
+		want, prompt = s.context, "Type the name of the context:"
+	}
+	fmt.Fprintf(a.err, "%s in %s. %s ", cmd.CommandPath(), s.contextName(), prompt)
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	answer = strings.TrimSpace(answer)
+	if err == nil && (answer == want || want == "y" && strings.EqualFold(answer, "yes")) {
+		return nil
+	}
+	return &failure{code: exitFailed, err: fmt.Errorf("%snot confirmed, nothing changed", verbPrefix(cmd))}
+}
+
+func isSet(cmd *cobra.Command, flag string) bool {
+	f := cmd.Flags().Lookup(flag)
+	return f != nil && f.Value.String() == "true"
+}
