@@ -1,0 +1,118 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// dispatcher is a process that stands for dispatcher.
+type dispatcher struct {
+	n *node
+	q *workqueue.Queue
+	d *workqueue.Dispatcher
+}
+
+// hireDispatchers starts the scenario's dispatchers one after the other, so that the
+// first leads. They stop when ctx ends, and parties joins them.
+func (t *trial) hireDispatchers(ctx context.Context, parties *sync.WaitGroup) error {
+	if t.mode != Dispatch {
+		return nil
+	}
+	for k := range 1 + t.scenario.standbys {
+		d, err := t.hireDispatcher(ctx, fmt.Sprintf("dispatcher-%d", k+1))
+		if err != nil {
+			return err
+		}
+		t.dispatchers = append(t.dispatchers, d)
+		parties.Go(func() { d.live(ctx, t.sim) })
+		if err := t.story.until(ctx, func() bool { return len(t.story.leaders) > 0 }); err != nil {
+			return fmt.Errorf("wait for a dispatcher: %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *trial) hireDispatcher(ctx context.Context, name string) (*dispatcher, error) {
+	n, err := t.newNode(ctx, name, grpc.WithChainUnaryInterceptor(t.timeAssignments))
+	if err != nil {
+		return nil, err
+	}
+	q, err := workqueue.Open(ctx, n.client, t.queueConfig(name))
+	if err != nil {
+		n.close()
+		return nil, err
+	}
+	d, err := workqueue.NewDispatcher(q, workqueue.DispatcherConfig{TTL: t.s.scaled(lease), Identity: name})
+	if err != nil {
+		_ = q.Close()
+		n.close()
+		return nil, err
+	}
+	return &dispatcher{n: n, q: q, d: d}, nil
+}
+
+// live dispatches until ctx ends or the node dies, and leaves nothing behind; after
+// a death, a while later.
+func (d *dispatcher) live(ctx context.Context, sim *simulation) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	dispatched := make(chan error, 1)
+	go func() { dispatched <- d.d.Run(ctx) }()
+	select {
+	case <-dispatched: // only when ctx ended: its configuration is valid
+		_ = d.q.Close()
+		d.n.close()
+	case <-d.n.dead:
+		stop()
+		sim.behind(func() {
+			var remains sync.WaitGroup
+			remains.Go(func() { <-dispatched })
+			_ = d.q.Close()
+			remains.Wait()
+			d.n.close()
+		})
+	}
+}
+
+// timeAssignments measures how long the dispatcher's Txns take that assign jobs.
+func (t *trial) timeAssignments(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	txn, ok := req.(*pb.TxnRequest)
+	jobs := 0
+	if ok {
+		jobs = assignments(txn, []byte(t.keys.Queue(queueName).Prefix()+"assigned/"))
+	}
+	if jobs == 0 {
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	began := time.Now()
+	t.story.do(func() { t.assigning += jobs })
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	t.story.do(func() {
+		t.assigning -= jobs
+		if err == nil {
+			t.story.claimTime += time.Duration(jobs) * time.Since(began)
+		}
+	})
+	return err
+}
+
+// assignments counts the inbox entries that a Txn may put.
+func assignments(txn *pb.TxnRequest, inboxes []byte) (n int) {
+	for _, op := range txn.GetSuccess() {
+		if put := op.GetRequestPut(); put != nil && bytes.HasPrefix(put.GetKey(), inboxes) {
+			n++
+		}
+		if nested := op.GetRequestTxn(); nested != nil {
+			n += assignments(nested, inboxes)
+		}
+	}
+	return n
+}

@@ -1,0 +1,43 @@
+package simulate
+
+// PublishedSource is what the published figures are called.
+const PublishedSource = "a published simulation of 2026-11-13"
+
+// Published is what the published simulation reports for a mode: 100 trials of the
+// base race, in virtual time, with an in-memory store. Nil means not reported.
+type Published struct {
+	Trials                                  int
+	TrialsWithDuplicates                    *float64
+	DuplicatedJobs, ExtraRuns, Unfinished   *float64
+	CrashedJobFinishedAfter                 *float64
+	ClaimMS, LostRaces, LateRefused, WallMS *float64
+	// Note says about the crashed job what no number says.
+	Note string
+}
+
+// PublishedFor returns the published figures for a scenario and mode; ok is false
+// where none were published.
+func PublishedFor(scenario string, m Mode) (p Published, ok bool) {
+	if scenario != "base" {
+		return Published{}, false
+	}
+	p = Published{Trials: 100}
+	switch m {
+	case Naive:
+		p.TrialsWithDuplicates = figure(100)
+		p.DuplicatedJobs, p.ExtraRuns, p.Unfinished = figure(15), figure(16.32), figure(0.19)
+		p.ClaimMS, p.WallMS, p.Note = figure(0), figure(4660), "only by chance"
+	case Claim:
+		p.TrialsWithDuplicates = figure(0)
+		p.DuplicatedJobs, p.Unfinished = figure(0), figure(0)
+		p.CrashedJobFinishedAfter, p.ClaimMS, p.WallMS = figure(650.2), figure(2.11), figure(3027)
+		p.LostRaces, p.LateRefused = figure(0.6), figure(0)
+	case Dispatch:
+		p.TrialsWithDuplicates = figure(0)
+		p.DuplicatedJobs, p.Unfinished = figure(0), figure(0)
+		p.CrashedJobFinishedAfter, p.ClaimMS = figure(724.1), figure(2.07)
+	}
+	return p, true
+}
+
+func figure(x float64) *float64 { return &x }

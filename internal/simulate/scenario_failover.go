@@ -1,0 +1,74 @@
+package simulate
+
+import (
+	"context"
+)
+
+// failover kills the dispatcher with assignments on their way. They arrive when a
+// standby leads.
+func failover() *scenario {
+	return &scenario{
+		name:     "failover",
+		about:    "The dispatcher dies with an assignment on its way; a standby takes over when its lease ends, and then the assignment arrives.",
+		modes:    []Mode{Dispatch},
+		standbys: 1,
+		stage:    killDispatcher,
+		details: []detail{
+			{name: "trials_with_standby", label: "standby led in trials", of: func(o *outcome) float64 { return float64(min(1, o.successors)) }, total: true},
+			{name: "late_assignments_refused_per_trial", label: "late assignments refused", of: func(o *outcome) float64 { return float64(o.lateAssignmentsRefused()) }},
+			{name: "late_assignments_accepted", label: "accepted", of: func(o *outcome) float64 { return float64(o.lateWrote) }, total: true},
+		},
+		shows: func(_ *Result, trials []*outcome) []Check {
+			accepted := everyTrial("no late assignment of the dead dispatcher was accepted", trials, func(o *outcome) bool { return o.lateWrote == 0 })
+			accepted.Vital = true
+			return []Check{
+				everyTrial("a standby took over", trials, func(o *outcome) bool { return o.successors > 0 }),
+				everyTrial("a late assignment arrived and was refused", trials, func(o *outcome) bool { return o.lateAssignmentsRefused() > 0 }),
+				accepted,
+			}
+		},
+	}
+}
+
+// killDispatcher waits for the planned claim, holds the dispatcher's requests back,
+// kills it with one in flight, and delivers that when another leads.
+func killDispatcher(ctx context.Context, t *trial) error {
+	old := t.dispatchers[0]
+	if err := t.story.until(ctx, func() bool { return t.story.truth.claims >= t.plan.doomed }); err != nil {
+		return err
+	}
+	old.n.proxy.PauseRequests()
+	t.awaitAssignment(ctx, old)
+	t.story.mark(old.n.name, "", crashed)
+	old.n.proxy.Sever()
+	old.n.once.Do(old.n.die)
+	leaders := 0
+	t.story.do(func() { leaders = len(t.story.leaders) })
+	if err := t.story.until(ctx, func() bool { return len(t.story.leaders) > leaders }); err != nil {
+		return err
+	}
+	t.story.do(func() { t.witness.lateOf = old.n.name })
+	within, cancel := context.WithTimeout(ctx, t.s.scaled(2*lease))
+	defer cancel()
+	if err := old.n.proxy.Deliver(within); err != nil {
+		return ctx.Err() // nothing was on its way, or etcd is slow: then the figures say so
+	}
+	if t.inFlight > 0 {
+		_ = t.story.until(within, func() bool { return len(t.story.lateLanes) > 0 })
+	}
+	return ctx.Err()
+}
+
+// awaitAssignment waits until an assignment is held back, for as long as the
+// dispatcher trusts its lease.
+func (t *trial) awaitAssignment(ctx context.Context, old *dispatcher) {
+	within, cancel := context.WithTimeout(ctx, t.s.scaled(lease))
+	defer cancel()
+	err := t.story.until(within, func() bool { return t.assigning > 0 })
+	if err == nil {
+		err = old.n.proxy.WaitRequests(within, 1)
+	}
+	if err == nil {
+		t.story.do(func() { t.inFlight = t.assigning })
+	}
+}
