@@ -29,6 +29,9 @@ var (
 	ErrBacklogFull = errors.New("backlog full: etcd's database nears its quota")
 	// ErrUndecodable means that a record cannot be read; it blocks only itself.
 	ErrUndecodable = errors.New("undecodable job record")
+	// ErrNewer means that a record is undecodable because a newer program wrote it:
+	// nothing is wrong with it. It matches ErrUndecodable too.
+	ErrNewer = fmt.Errorf("%w: newer than this program", ErrUndecodable)
 )
 
 // Why a claim or its context ended.

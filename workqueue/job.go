@@ -54,6 +54,7 @@ const (
 	outcomeDead      = "dead"      // failed for good
 	outcomeRequeued  = "requeued"  // brought back by somebody
 	outcomeBroken    = "broken"    // the claim was broken by somebody
+	outcomeBuried    = "buried"    // moved to dead by somebody
 )
 
 // Attempt is one entry of a job's audit trail.
@@ -69,7 +70,7 @@ type Attempt struct {
 	// EndedAt is when it ended, by the clock of whoever ended it.
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Outcome is how it ended: completed, failed, lost, released, snoozed,
-	// cancelled, requeued or broken.
+	// cancelled, requeued, broken or buried.
 	Outcome string `json:"outcome"`
 	// Error is the failure's text, cut at 1 KiB, keeping the end.
 	Error string `json:"error,omitempty"`

@@ -121,7 +121,7 @@ func decodeRecord(value []byte) (*record, error) {
 	}
 	r, err := parseRecord(value)
 	if v := versionOf(r, err, value); v > recordVersion {
-		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrUndecodable, v, recordVersion)
+		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrNewer, v, recordVersion)
 	}
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -20,6 +21,7 @@ const (
 	verbCancel   verb = "cancel"        // by its handler or by anybody
 	verbRequeue  verb = "requeue"       // back from dead or done
 	verbBreak    verb = "break a claim" // the owner is fenced
+	verbBury     verb = "bury"          // an open job, by somebody who finds it beyond its attempts
 )
 
 // event is what happens to a record. Everything that the transition needs is in
@@ -71,6 +73,7 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 //	 |                |------snooze, release, break-> open    | dead when at most once
 //	 |                |------cancel-----> done (cancelled)
 //	 |                |------reclaim (owner gone)---> claimed by another | open (run_at later) | dead
+//	 |--bury--> dead
 //	 +--requeue-- done | dead
 //
 // It knows no clock and no etcd. Losses are counted apart from failures: the
@@ -95,6 +98,9 @@ func transition(r *record, where place, e event) (next, error) {
 		return out.requeue(e), nil
 	case verbCancel:
 		return out.cancel(e), nil
+	case verbBury:
+		out.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeBuried, Actor: e.by.Actor, Reason: e.by.Reason})
+		return out.bury(e, cmp.Or(e.by.Reason, "buried by "+e.by.Actor)), nil
 	}
 	return out.close(e), nil
 }
@@ -108,6 +114,8 @@ func applies(r *record, where place, e event) bool {
 		return where != inJobs
 	case verbCancel:
 		return where == inJobs
+	case verbBury:
+		return where == inJobs && !r.claimed()
 	case verbReclaim, verbComplete, verbFail, verbSnooze, verbRelease, verbBreak:
 		return where == inJobs && r.claimed()
 	}

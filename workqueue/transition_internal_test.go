@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var allVerbs = []verb{verbClaim, verbReclaim, verbComplete, verbFail, verbSnooze, verbRelease, verbCancel, verbRequeue, verbBreak}
+var allVerbs = []verb{verbClaim, verbReclaim, verbComplete, verbFail, verbSnooze, verbRelease, verbCancel, verbRequeue, verbBreak, verbBury}
 
 // jobIn returns a record in a state, with counters that tell whether they are
 // changed.
@@ -78,6 +78,7 @@ func TestEveryVerbInEveryState(t *testing.T) {
 		verbCancel:   {"done: cancelled", "done: cancelled", "done: cancelled", "refused", "refused"},
 		verbRequeue:  {"refused", "refused", "refused", "open", "open"},
 		verbBreak:    {"refused", "refused", "open in 1h0m0s/dead", "refused", "refused"},
+		verbBury:     {"dead", "dead", "refused", "refused", "refused"},
 		"":           {"refused", "refused", "refused", "refused", "refused"},
 		"explode":    {"refused", "refused", "refused", "refused", "refused"},
 	}
