@@ -15,7 +15,7 @@ type books struct {
 	rev      int64 // of the last event
 	progress int64 // what progress promised
 	// repeated is the revision up to which events may come again, since the watch was
-	// opened there.
+	// opened there; 0 once something newer came.
 	repeated int64
 	// versions are those of the keys that exist; whole tells that keys which are not
 	// among them do not exist.
@@ -32,7 +32,7 @@ func newBooks(from int64, prefixes []string) books {
 func (b *books) seen() int64 { return max(b.rev, b.progress) }
 
 // opened tells that a watch begins anew at a revision.
-func (b *books) opened(from int64) { b.repeated = max(b.repeated, min(from, b.rev)) }
+func (b *books) opened(from int64) { b.repeated = min(from, b.rev) }
 
 // take takes one response down. The error says which promise it breaks.
 func (b *books) take(resp clientv3.WatchResponse, now int64) error {
@@ -42,14 +42,12 @@ func (b *books) take(resp clientv3.WatchResponse, now int64) error {
 		return nil
 	}
 	for len(events) > 0 && events[0].Kv.ModRevision <= b.repeated {
-		if events[0].Kv.ModRevision > b.rev {
-			break
-		}
 		events = events[1:]
 	}
 	if len(events) == 0 {
 		return nil
 	}
+	b.repeated = 0 // from here on nothing comes twice
 	first := events[0].Kv.ModRevision
 	switch {
 	case first < b.from:

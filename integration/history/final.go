@@ -12,16 +12,18 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// KV is one key of the final state.
+// KV is one key of the final state, as etcd has it.
 type KV struct {
-	Value             []byte
-	ModRev, CreateRev int64
-	Lease             int64
+	Value                    []byte
+	ModRev, CreateRev, Lease int64
 }
 
 // Final is everything under some prefixes at one revision.
 type Final struct {
+	// Revision is the one, At when it was read, a reading of [Now].
 	Revision int64
+	At       int64
+	// Prefixes are what was read, KVs what was found, by key.
 	Prefixes []string
 	KVs      map[string]KV
 }
@@ -51,7 +53,7 @@ func ReadFinal(ctx context.Context, cl *clientv3.Client, prefixes ...string) (*F
 }
 
 func readFinal(ctx context.Context, cl *clientv3.Client, prefixes []string) (*Final, error) {
-	f := &Final{Prefixes: slices.Clone(prefixes), KVs: map[string]KV{}}
+	f := &Final{At: Now(), Prefixes: slices.Clone(prefixes), KVs: map[string]KV{}}
 	for _, prefix := range prefixes {
 		end := clientv3.GetPrefixRangeEnd(prefix)
 		for from := prefix; ; {

@@ -1,0 +1,208 @@
+package history
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// spot is where a job is, as its clients can tell.
+type spot string
+
+const (
+	nowhere spot = "nowhere"
+	waiting spot = "open"
+	held    spot = "claimed"
+	done    spot = "done"
+	dead    spot = "dead"
+)
+
+// jobState is the model's state of one id.
+type jobState struct {
+	spot  spot
+	token int64 // of the claim, while it is held
+}
+
+func (s jobState) live() bool { return s.spot == waiting || s.spot == held }
+
+// input is what a call wants, output what it was told.
+type input struct {
+	verb     string // the name of a move, or checkpoint
+	token    int64  // of the claim: gained, or proven; 0 for other people's calls
+	retained bool
+	// to is where it led, where that is known.
+	to spot
+	// any tells that it is not known which ending a closing call wanted.
+	any bool
+}
+
+type output struct {
+	result Result
+	why    Why
+}
+
+// jobModel is the state machine of one id, as clients know it. Lapse lets claims end
+// by themselves, for histories without events.
+func jobModel(lapse bool) porcupine.Model {
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{jobState{spot: nowhere}} },
+		Step: func(state, in, out any) []any {
+			var next []any
+			for _, s := range before(state.(jobState), in.(input), lapse) {
+				for _, n := range s.step(in.(input), out.(output)) {
+					next = append(next, n)
+				}
+			}
+			return next
+		},
+		DescribeOperation: func(in, out any) string {
+			i, o := in.(input), out.(output)
+			return fmt.Sprintf("%s(%d) -> %s %s", i.verb, i.token, o.result, o.why)
+		},
+		DescribeState: func(state any) string {
+			s := state.(jobState)
+			return fmt.Sprintf("%s %d", s.spot, s.token)
+		},
+	}
+	return m.ToModel()
+}
+
+// before lists the states that a state may have become unseen, before a call.
+func before(s jobState, in input, lapse bool) []jobState {
+	states := []jobState{s}
+	if lapse && s.spot == held {
+		// Its loss, or its release behind the scenes; and another's claim that nobody
+		// lived to tell.
+		states = append(states, jobState{spot: waiting}, jobState{spot: dead})
+		if in.token != s.token && in.verb != moveClaim {
+			states = append(states, jobState{spot: held, token: -1})
+		}
+	}
+	return states
+}
+
+// step lists the states that a call can lead to with that answer; none when it cannot
+// be answered so.
+func (s jobState) step(in input, out output) []jobState {
+	switch out.result {
+	case Applied:
+		return s.apply(in)
+	case Unknown:
+		return append(s.apply(in), s)
+	case Refused:
+		if s.refuses(in, out.why) {
+			return []jobState{s}
+		}
+		return nil
+	}
+	return []jobState{s}
+}
+
+// apply lists where a call leads when it is applied.
+func (s jobState) apply(in input) []jobState {
+	mine := s.spot == held && s.token == in.token
+	if in.any {
+		if !mine {
+			return nil
+		}
+		return []jobState{{spot: waiting}, {spot: done}, {spot: dead}}
+	}
+	switch in.verb {
+	case moveEnqueue:
+		return when(!s.live() && (!in.retained || s.spot != dead), waiting)
+	case moveClaim, moveReclaim:
+		// Tokens rise.
+		if s.spot == waiting || s.spot == held && s.token < in.token {
+			return []jobState{{spot: held, token: in.token}}
+		}
+		return nil
+	case "checkpoint":
+		if mine {
+			return []jobState{s}
+		}
+		return nil
+	case moveComplete:
+		return when(mine, done)
+	case moveFail, moveSnooze, moveRelease, moveLoss:
+		return in.either(mine)
+	case moveCancel:
+		return when(s.live() && (in.token == 0 || mine), done)
+	case moveBreak:
+		return in.either(s.spot == held && (in.token == 0 || mine))
+	case moveRequeue:
+		return when(s.spot == done || s.spot == dead, waiting)
+	case moveDelete:
+		return when(true, nowhere)
+	case moveEdit:
+		return []jobState{s}
+	}
+	return nil
+}
+
+func when(ok bool, to spot) []jobState {
+	if !ok {
+		return nil
+	}
+	return []jobState{{spot: to}}
+}
+
+// either: back to the queue, or buried, unless it is known which.
+func (in input) either(ok bool) []jobState {
+	if in.to != "" {
+		return when(ok, in.to)
+	}
+	return append(when(ok, waiting), when(ok, dead)...)
+}
+
+// refuses tells whether a call can be refused so in this state. A finished job may
+// have gone by the retention.
+func (s jobState) refuses(in input, why Why) bool {
+	switch why {
+	case Fenced:
+		return s.spot != held || s.token != in.token
+	case Exists:
+		return s.live() || in.retained && s.spot != nowhere
+	case NotFound:
+		return s.spot == nowhere || s.spot == done
+	case NotApplicable:
+		switch in.verb {
+		case moveCancel:
+			return !s.live()
+		case moveBreak:
+			return s.spot != held
+		case moveRequeue:
+			return s.live() || s.spot == done // its payload went with it
+		}
+	}
+	return true
+}
+
+// step is what a call is to the model; ok is false for calls that say nothing about a
+// job.
+func (op *Op) step() (in input, out output, ok bool) {
+	in = input{verb: moveOf[op.Verb], token: op.Token, retained: op.Retained, any: op.Verb == Close}
+	switch {
+	case op.Verb == Claim:
+		in.verb = moveClaim
+	case op.Verb == Checkpoint:
+		in.verb = "checkpoint"
+	case op.Verb == Commit || in.verb == "" && !in.any:
+		return in, out, false
+	}
+	return in, output{op.Result, op.Why}, op.Result != NotApplied
+}
+
+// step is what a move is to the model.
+func (m *move) step() input {
+	in := input{verb: m.name}
+	switch {
+	case m.to.claimed():
+		in.token = m.rev
+	case m.from.claimed():
+		in.token = m.from.rev
+	}
+	if m.to != nil {
+		in.to = map[place]spot{inJobs: waiting, inDone: done, inDead: dead}[m.to.place]
+	}
+	return in
+}
