@@ -31,6 +31,9 @@ type SessionConfig struct {
 	// Identity is a label for people, such as a host or pod name. It need not be
 	// unique. "" means the host name.
 	Identity string
+	// Resume is the ID of a session that another process left with [Session.Leave]: it
+	// is gone on with, and TTL and Identity are its own. "" opens a new one.
+	Resume string
 	// Logger logs what no caller sees, such as a lost session; nil logs nothing.
 	Logger *zap.Logger
 
@@ -128,6 +131,9 @@ func OpenSession(ctx context.Context, client *clientv3.Client, cfg SessionConfig
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
+	if cfg.Resume != "" {
+		return resumeSession(ctx, store, cfg)
+	}
 	return openSession(ctx, store, cfg)
 }
 
@@ -138,6 +144,16 @@ func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	id := escapeIdentity(cfg.Identity) + "." + hex16(uint64(lease))
+	s := newSession(store, cfg, id, lease, ttl, rewound)
+	if err := s.open(ctx, cfg, ttl); err != nil {
+		s.abandon(ctx)
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	s.start()
+	return s, nil
+}
+
+func newSession(store *Store, cfg SessionConfig, id string, lease clientv3.LeaseID, ttl time.Duration, rewound <-chan struct{}) *Session {
 	s := &Session{
 		store: store, committer: store.NewCommitter(cfg.Identity), claims: newRegistry(),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
@@ -146,14 +162,14 @@ func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session
 		rewound: rewound, recheck: make(chan struct{}, 1),
 	}
 	s.life, s.kill = context.WithCancelCause(context.Background())
-	if err := s.open(ctx, cfg, ttl); err != nil {
-		s.abandon(ctx)
-		return nil, fmt.Errorf("open session: %w", err)
-	}
+	return s
+}
+
+// start keeps the session up to its end.
+func (s *Session) start() {
 	s.wg.Go(s.renewLoop)
 	s.wg.Go(s.watchOwnKey)
 	s.wg.Go(s.watchClock)
-	return s, nil
 }
 
 // open creates the key and starts the trust window with a first renewal.
@@ -170,8 +186,13 @@ func (s *Session) open(ctx context.Context, cfg SessionConfig, ttl time.Duration
 	if s.createRev, err = createSessionKey(ctx, s.store, s.key, string(value), nonce, s.lease); err != nil {
 		return err
 	}
+	return s.firstRenewal(ctx)
+}
+
+func (s *Session) firstRenewal(ctx context.Context) error {
 	for try := 0; ; try++ {
-		if err = s.renewOnce(); err == nil || errors.Is(err, ErrSessionLost) {
+		err := s.renewOnce()
+		if err == nil || errors.Is(err, ErrSessionLost) {
 			return err
 		}
 		if perr := pause(ctx, try); perr != nil {

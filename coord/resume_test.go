@@ -1,0 +1,55 @@
+package coord_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/integration/etcdtest"
+)
+
+// A session outlives the process that opened it, as long as somebody renews it.
+func TestResumeSession(t *testing.T) {
+	t.Parallel()
+	client := etcdtest.Shared(t).Client(t)
+	root := etcdtest.Root(t)
+	first := open(t, client, coord.SessionConfig{Root: root, TTL: 60 * time.Second, Identity: "script"})
+	id, created := first.ID(), first.CreateRevision()
+	if err := first.Leave(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Err(); !errors.Is(err, coord.ErrClosed) {
+		t.Errorf("a session that was left ended with %v", err)
+	}
+	if err := first.Leave(within(t)); !errors.Is(err, coord.ErrClosed) {
+		t.Errorf("leaving twice: %v", err)
+	}
+
+	again := open(t, client, coord.SessionConfig{Root: root, Resume: id})
+	wantAlive(t, again)
+	if again.ID() != id || again.CreateRevision() != created || again.TTL() != 60*time.Second || again.Identity() != "script" {
+		t.Errorf("resumed %s of %q at %d, TTL %v", again.ID(), again.Identity(), again.CreateRevision(), again.TTL())
+	}
+	if err := again.Close(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := coord.OpenSession(within(t), client, coord.SessionConfig{Root: root, Resume: id})
+	if !errors.Is(err, coord.ErrSessionLost) {
+		t.Errorf("resuming a closed session: %v", err)
+	}
+}
+
+func TestResumeRefusesWhatIsNoSession(t *testing.T) {
+	t.Parallel()
+	client := etcdtest.Shared(t).Client(t)
+	root := etcdtest.Root(t)
+	if _, err := client.Put(within(t), root+"sessions/foreign", "x"); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]error{"foreign": coord.ErrInvalid, "a/b": coord.ErrInvalid, "nobody.0": coord.ErrSessionLost} {
+		if _, err := coord.OpenSession(within(t), client, coord.SessionConfig{Root: root, Resume: id}); !errors.Is(err, want) {
+			t.Errorf("resume %q: got %v, want %v", id, err, want)
+		}
+	}
+}
