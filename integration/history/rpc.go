@@ -55,7 +55,9 @@ func (r *RPCs) unary(ctx context.Context, method string, req, reply any, cc *grp
 
 func (r *RPCs) look(method string, bounded bool, req any) {
 	found := unwanted(req)
-	if !bounded {
+	// clientv3 logs in by itself where a stream is opened, with the stream's context:
+	// cancelled in time, but without a deadline.
+	if !bounded && method != "Authenticate" {
 		found = append(found, method+" without a deadline")
 	}
 	r.mu.Lock()
