@@ -18,8 +18,8 @@ import (
 // [ErrSettled]. Safe for concurrent use.
 type Claim struct {
 	q       *Queue
-	session *coord.Session
-	at      located // the claimed record: its rev is the token
+	session *coord.Session // nil for a claim that was taken up
+	at      located        // the claimed record: its rev is the token
 	fence   coord.Fence
 	job     *Job
 	notes   notes
@@ -264,7 +264,10 @@ func (c *Claim) IdempotencyKey() string { return c.job.IdempotencyKey() }
 // [ErrCancelled] when the job was cancelled, [coord.ErrFenced] when the claim was
 // broken or superseded, [ErrSettled] when it was closed.
 func (c *Claim) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancelSession := c.session.Context(parent)
+	ctx, cancelSession := parent, func() {}
+	if c.session != nil {
+		ctx, cancelSession = c.session.Context(parent)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
 	return ctx, func() {

@@ -151,7 +151,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	committer := c.session.Committer()
+	committer := c.committer()
 	adopted := false
 	for {
 		r, err := committer.Do(ctx, c.q.txns.progress(c.fence, c.job.ID, string(value), seen))

@@ -37,7 +37,7 @@ type Refusal struct {
 // key, since that would fence the live owner.
 func (q *Queue) keepRefusal(ctx context.Context, c *Claim, e event) {
 	ev := Refusal{
-		Nonce: coord.NewNonce(), Verb: string(e.verb), Token: c.fence.Token, Owner: c.session.ID(),
+		Nonce: coord.NewNonce(), Verb: string(e.verb), Token: c.fence.Token, Owner: c.at.record.Owner,
 		Attempt: c.job.Attempt, At: stamp(e.now), Size: len(e.result),
 	}
 	if len(e.result) > 0 {

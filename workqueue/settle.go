@@ -134,7 +134,9 @@ func (c *Claim) over(err error) {
 		err = ErrSettled
 	}
 	c.end(err)
-	c.session.Forget(c.fence.Nonce)
+	if c.session != nil {
+		c.session.Forget(c.fence.Nonce)
+	}
 }
 
 // isSettled tells whether the claim was closed, or is being closed.
@@ -189,7 +191,7 @@ func (c *Claim) startClose(e event, cmps []clientv3.Cmp, ops []clientv3.Op) (*cl
 // its own success takes the fence away for ever. So a refusal after an unknown
 // outcome may be our own success, and the head nonce of the record tells.
 func (c *Claim) carry(ctx context.Context, at located, n next, cmps []clientv3.Cmp, ops []clientv3.Op) error {
-	committer := c.session.Committer()
+	committer := c.committer()
 	unsure := false
 	for {
 		txn, lease, err := c.closeTxn(ctx, at, n, cmps, ops)
