@@ -22,6 +22,7 @@ func (v px) String() string {
 type axis struct {
 	lo, hi   float64
 	from, to px
+	whole    bool // label whole numbers only
 }
 
 // newAxis needs finite bounds. A range without an extent gets one, so that a
@@ -47,13 +48,17 @@ type tick struct {
 
 // ticks labels the axis at round values, as many as fit side by side.
 func (a axis) ticks() []tick {
-	widest := math.Max(textWidth(formatNumber(a.lo)), textWidth(formatNumber(a.hi)))
+	step := niceStep(a.hi-a.lo, 12)
+	widest := math.Max(textWidth(formatAt(a.lo, step)), textWidth(formatAt(a.hi, step)))
 	room := int(float64(a.to-a.from) / (widest + 30))
-	step := niceStep(a.hi-a.lo, max(1, min(room, 12)))
+	step = niceStep(a.hi-a.lo, max(1, min(room, 12)))
+	if a.whole {
+		step = math.Max(1, step)
+	}
 	first, last := math.Ceil(a.lo/step-1e-9), math.Floor(a.hi/step+1e-9)
 	var ticks []tick
 	for n := first; n <= last; n++ {
-		ticks = append(ticks, tick{X: a.at(n * step), Label: formatNumber(n * step)})
+		ticks = append(ticks, tick{X: a.at(n * step), Label: formatAt(n*step, step)})
 	}
 	return ticks
 }
@@ -71,8 +76,9 @@ func niceStep(extent float64, pieces int) float64 {
 	return 10 * power
 }
 
-// formatNumber writes a number for people: two decimals at most, thousands
-// apart from 10 000 on, and powers of ten where digits would no longer be read.
+// formatNumber writes a measured number for people: as many digits as anybody
+// compares (1.84, 650.2, 4712), thousands apart from 10 000 on, and powers of
+// ten where digits would no longer be read.
 func formatNumber(v float64) string {
 	size := math.Abs(v)
 	switch {
@@ -80,10 +86,26 @@ func formatNumber(v float64) string {
 		return notMeasured
 	case size >= 1e12 || size != 0 && size < 0.005:
 		return minus(strconv.FormatFloat(v, 'g', 3, 64))
+	case size >= 1000:
+		return formatAt(v, 1)
+	case size >= 100:
+		return formatAt(v, 0.1)
 	}
-	text := strconv.FormatFloat(math.Abs(math.Round(v*100)/100), 'f', -1, 64)
-	if v < 0 && text != "0" {
-		text = "-" + text
+	return formatAt(v, 0.01)
+}
+
+// formatAt writes a number to the precision of step, without zeros at its end.
+func formatAt(v, step float64) string {
+	decimals := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	text := strconv.FormatFloat(v, 'f', min(decimals, 12), 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	if text == "-0" {
+		text = "0"
+	}
+	if len(text) > 15 {
+		text = strconv.FormatFloat(v, 'g', 4, 64)
 	}
 	return minus(groupThousands(text))
 }
@@ -102,7 +124,7 @@ func groupThousands(text string) string {
 	if decimals != "" {
 		decimals = "." + decimals
 	}
-	if len(whole) < 5 {
+	if len(whole) < 5 || strings.ContainsAny(whole, "e") {
 		return sign + whole + decimals
 	}
 	var grouped strings.Builder

@@ -12,7 +12,7 @@ const (
 	distWidth  px = 540
 	distLeft   px = 14
 	distRight  px = 526
-	distHead   px = 20 // a row's line of text
+	distHead   px = 30 // a row's line of text, and the published figure's mark
 	distBars   px = 44 // its histogram
 	distBox    px = 18 // its box and whisker
 	distGap    px = 16
@@ -66,10 +66,11 @@ func newDistributionView(position int, d Distribution) distributionView {
 		leftOut += summaries[i].leftOut
 	}
 	if leftOut > 0 {
-		view.LeftOut = countOf(leftOut, "sample is", "samples are") + " no number that can be drawn and left out."
+		view.LeftOut = "Left out: " + countOf(leftOut, "sample that is no number", "samples that are no numbers") + "."
 	}
 	classes := classesFor(d.Series, summaries)
 	scale := newAxis(classes.start, classes.end(), distLeft, distRight)
+	scale.whole = classes.whole
 	y := px(6)
 	for i, series := range d.Series {
 		view.Rows = append(view.Rows, newSeriesView(series, summaries[i], classes, scale, d.Unit, y))
@@ -103,7 +104,7 @@ func classesFor(all []Series, summaries []summary) bins {
 	if far > 0 && hi > far*outlierFactor {
 		hi = far * 1.25
 	}
-	if lo > 0 && lo < 0.6*hi {
+	if lo > 0 && lo < 0.35*hi {
 		lo = 0
 	}
 	return newBins(lo, hi, whole, distPieces)
@@ -167,9 +168,9 @@ func binViews(classes bins, counts []int, scale axis, row seriesView, unit strin
 func (b bins) label(class int, unit string) string {
 	from := b.start + b.width*float64(class)
 	if b.width == 1 && from != math.Trunc(from) {
-		return joinUnit(formatNumber(from+0.5), unit)
+		return joinUnit(formatAt(from+0.5, 1), unit)
 	}
-	return joinUnit(formatNumber(from)+" to "+formatNumber(from+b.width), unit)
+	return joinUnit(formatAt(from, b.width)+" to "+formatAt(from+b.width, b.width), unit)
 }
 
 func newPublishedView(published *float64, scale axis) *publishedView {

@@ -16,7 +16,7 @@ type outcomeLook struct {
 // serves outcomes that nobody told this package about.
 var outcomeLooks = []outcomeLook{
 	{Name: string(Saved), Class: "saved", About: "its result is the job's result"},
-	{Name: string(Duplicate), Class: "duplicate", Pattern: "stripes", About: "accepted although the job had a result"},
+	{Name: string(Duplicate), Class: "duplicate", Pattern: "stripes", About: "accepted a second time"},
 	{Name: string(Refused), Class: "refused", Pattern: "grid", About: "came too late and was turned away"},
 	{Name: string(Lost), Class: "lost", Pattern: "dots", About: "never reached its end"},
 	{Name: string(Running), Class: "running", Pattern: "chevrons", About: "still going when the trial ended"},
@@ -203,9 +203,12 @@ func (v *timelineView) linkTakeovers(scale axis) {
 			}
 			x, left := scale.at(milliseconds(mark.At)), scale.at(milliseconds(min(span.end, mark.At)))
 			startY := from.BarY + px(span.row)*barPitch + barHeight/2
-			targetY := lane.BarY - 1
+			targetY, side := lane.BarY-1, barHeight/2+1
 			if lane.Y < from.Y {
-				targetY = lane.FootY - barPitch + barHeight + 1
+				targetY, side = lane.FootY-barPitch+barHeight+1, -side
+			}
+			if span.end > mark.At {
+				startY += side // leave a bar that is still there at its edge
 			}
 			var path strings.Builder
 			fmt.Fprintf(&path, "M%s %sH%sV%s", left, startY, x, targetY)

@@ -40,6 +40,7 @@ type tileView struct {
 }
 
 // scenarioViews groups the results by scenario, in order of first appearance.
+// How a measure is counted is said where it appears first.
 func scenarioViews(p Page) []scenarioView {
 	var names []string
 	grouped := map[string][]Result{}
@@ -50,8 +51,16 @@ func scenarioViews(p Page) []scenarioView {
 		grouped[result.Scenario] = append(grouped[result.Scenario], result)
 	}
 	var views []scenarioView
+	explained := map[string]bool{}
 	for _, name := range names {
-		views = append(views, newScenarioView(name, p, grouped[name]))
+		view := newScenarioView(name, p, grouped[name])
+		for i, row := range view.Rows {
+			if explained[row.Name] {
+				view.Rows[i].Help = ""
+			}
+			explained[row.Name] = true
+		}
+		views = append(views, view)
 	}
 	return views
 }

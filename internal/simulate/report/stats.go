@@ -55,6 +55,7 @@ func measurable(v float64) bool {
 type bins struct {
 	start, width float64
 	count        int
+	whole        bool // of whole numbers
 }
 
 // newBins cuts [lo, hi] into at most about pieces classes. Whole numbers get a
@@ -64,14 +65,14 @@ func newBins(lo, hi float64, whole bool, pieces int) bins {
 	if whole {
 		lo, hi = math.Floor(lo), math.Ceil(hi)
 		if hi-lo <= float64(pieces) {
-			return bins{start: lo - 0.5, width: 1, count: int(hi-lo) + 1}
+			return bins{start: lo - 0.5, width: 1, count: int(hi-lo) + 1, whole: true}
 		}
 	}
 	// An extent that vanishes beside the numbers would cut below their precision.
 	extent := max(hi-lo, 1e-6*math.Abs(lo), 1e-6*math.Abs(hi), 1e-6)
 	width := niceStep(extent, pieces)
 	start := math.Floor(lo/width+1e-9) * width
-	return bins{start: start, width: width, count: int(math.Floor((hi-start)/width+1e-9)) + 1}
+	return bins{start: start, width: width, count: int(math.Floor((hi-start)/width+1e-9)) + 1, whole: whole && width >= 1}
 }
 
 // end is where the last class ends.

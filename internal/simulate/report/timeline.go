@@ -9,16 +9,17 @@ import (
 
 // The measures of a timeline's drawing.
 const (
-	lineWidth  px = 1080
-	lineRight  px = 1064
-	barHeight  px = 20
-	barPitch   px = 24 // from one row of bars to the next
-	claimRow   px = 10 // below the bars
-	lanePad    px = 8
-	markPitch  px = 17 // from one row of marks to the next
-	markRows      = 6  // rows of marks above a lane at most
-	nameRoom      = 130.0
-	labelInset    = 6.0
+	lineWidth    px = 1080
+	lineRight    px = 1064
+	barHeight    px = 20
+	barPitch     px = 24 // from one row of bars to the next
+	claimRow     px = 10 // below the bars
+	lanePad      px = 8
+	markPitch    px = 17 // from one row of marks to the next
+	markRows        = 6  // rows of marks above a lane at most
+	nameRoom        = 130.0
+	labelInset      = 6.0
+	axisNameRoom px = 260
 )
 
 // timelineView is one trial, laid out.
@@ -29,8 +30,8 @@ type timelineView struct {
 	Lanes                                   []*laneView
 	Moments                                 []momentView
 	Links                                   []linkView
-	EndX                                    px
-	End                                     string
+	EndX, EndTextX, FinishY                 px
+	End, EndAnchor                          string
 	Runs                                    []runRow
 	Marks                                   []markRow
 	Empty                                   bool
@@ -40,6 +41,7 @@ type timelineView struct {
 type laneView struct {
 	Name, FullName          string
 	Y, H, BarY, MidY, FootY px
+	ShadeY, ShadeH          px
 	Shades                  []shadeView
 	Bars                    []barView
 	Marks                   []markView
@@ -72,7 +74,7 @@ func newTimelineView(position int, t Timeline, reach timeRange) *timelineView {
 	view := &timelineView{
 		ID: fmt.Sprintf("line%d", position+1), Scenario: t.Scenario, Mode: cmp.Or(t.Mode, "unnamed"), Note: t.Note,
 	}
-	own := rangeOf(t)
+	own, over := rangeOf(t), overAt(t)
 	lanes, global := lanesOf(t, own)
 	view.Empty = len(lanes) == 0 && len(global) == 0
 	widest := 40.0
@@ -90,11 +92,21 @@ func newTimelineView(position int, t Timeline, reach timeRange) *timelineView {
 	view.AxisY, view.Height = y, y+42
 	view.Ticks = scale.ticks()
 	view.linkTakeovers(scale)
-	view.EndX, view.End = scale.at(milliseconds(own.to)), formatTime(own.to)
-	view.tabulate(t, own)
-	view.Summary = summarizeRuns(lanes, own)
+	view.layEnd(over, scale)
+	view.tabulate(t)
+	view.Summary = summarizeRuns(lanes, over)
 	view.Desc = fmt.Sprintf("Who ran which job when, %s. %s", countOf(len(lanes), "agent", "agents"), view.Summary)
 	return view
+}
+
+// layEnd marks the moment at which the trial was over, with its label below the
+// axis, clear of the axis' own name.
+func (v *timelineView) layEnd(end time.Duration, scale axis) {
+	v.EndX, v.End, v.EndAnchor = scale.at(milliseconds(end)), formatTime(end), "end"
+	v.EndTextX, v.FinishY = v.EndX-6, v.AxisY+38
+	if v.EndX < v.Left+axisNameRoom+130 {
+		v.EndTextX, v.EndAnchor, v.FinishY = max(v.EndX+6, v.Left+axisNameRoom), "start", v.AxisY+5
+	}
 }
 
 // timeRange is the part of a trial that is drawn.
@@ -114,6 +126,24 @@ func rangeOf(t Timeline) timeRange {
 		include(mark.At)
 	}
 	return reach
+}
+
+// overAt is when the last run ended. A lease that ran out later prolongs the
+// drawing, but not the trial.
+func overAt(t Timeline) time.Duration {
+	var over time.Duration
+	for _, lane := range t.Lanes {
+		for _, span := range lane.Spans {
+			if span.End < span.Start {
+				return rangeOf(t).to
+			}
+			over = max(over, span.End)
+		}
+	}
+	if over == 0 {
+		return rangeOf(t).to
+	}
+	return over
 }
 
 // sharedRange covers all timelines of one scenario.
@@ -207,6 +237,7 @@ func (l *laneView) lay(y px, scale axis, trialEnd time.Duration) px {
 	}
 	l.MidY = l.BarY + barHeight/2
 	l.FootY = l.BarY + px(barRows)*barPitch
+	l.ShadeY, l.ShadeH = l.BarY-4, l.FootY-l.BarY+4
 	for i := range l.Claims {
 		l.Claims[i].Y = l.FootY + 2
 	}
@@ -233,7 +264,7 @@ func newBarView(span placedSpan, top px, scale axis, agent string) barView {
 }
 
 // tabulate writes the drawing's content down, in order of time.
-func (v *timelineView) tabulate(t Timeline, reach timeRange) {
+func (v *timelineView) tabulate(t Timeline) {
 	var spans []placedSpan
 	agents := map[int]string{}
 	for i, lane := range v.Lanes {
@@ -260,7 +291,7 @@ func (v *timelineView) tabulate(t Timeline, reach timeRange) {
 }
 
 // summarizeRuns counts the outcomes, in the legend's order.
-func summarizeRuns(lanes []*laneView, own timeRange) string {
+func summarizeRuns(lanes []*laneView, over time.Duration) string {
 	counts := map[string]int{}
 	for _, lane := range lanes {
 		for _, span := range lane.spans {
@@ -273,7 +304,7 @@ func summarizeRuns(lanes []*laneView, own timeRange) string {
 			text += fmt.Sprintf("%d %s, ", n, look.Name)
 		}
 	}
-	return text + "over after " + formatTime(own.to)
+	return text + "over after " + formatTime(over)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
