@@ -81,6 +81,7 @@ func verbs(a *app) []*cobra.Command {
 		newElections(a),
 		staysHome(newDev(a)),
 		staysHome(newDemo(a)),
+		staysHome(newSimulate(a)),
 		newBench(a),
 		newConfig(a),
 		newVersion(a),

@@ -163,6 +163,10 @@ func (c *chronicle) taken(r *run) bool {
 	return j.finished() || j.owner != "" && j.token != r.token
 }
 
+// redone tells that a struck run's job has a result of another run. Called with mu
+// held.
+func (c *chronicle) redone(r *run) bool { return c.truth.jobs[r.job].finished() }
+
 // settled tells that all jobs are finished and the fault's story is over: whoever
 // was away and lives has handed in what it had. Called with mu held.
 func (c *chronicle) settled() bool {

@@ -22,6 +22,7 @@ type incarnation struct {
 
 	leave   context.CancelFunc // ends the member
 	members sync.WaitGroup
+	buried  chan struct{} // closed when nothing of a dead incarnation can begin any more
 }
 
 // queueConfig is a queue as every party of the trial opens it.
@@ -38,7 +39,7 @@ func (t *trial) incarnate(ctx context.Context, a *agent) (*incarnation, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &incarnation{a: a, n: n}
+	i := &incarnation{a: a, n: n, buried: make(chan struct{})}
 	if i.q, err = workqueue.Open(ctx, n.client, t.queueConfig(a.name)); err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (t *trial) incarnate(ctx context.Context, a *agent) (*incarnation, error) {
 	i.leave = leave
 	i.members.Go(func() { _ = i.member.Run(life) }) // the worker tells what is wrong
 	i.w, err = workqueue.NewWorker(i.q, workqueue.HandlerFunc(i.handle), workqueue.WorkerConfig{
-		Concurrency: 1, Member: i.member, DrainTimeout: -1, Hooks: i.hooks(),
+		Concurrency: 1, Member: i.member, DrainTimeout: -1, Grace: farewell, Hooks: i.hooks(),
 	})
 	if err == nil {
 		_, err = i.member.Session(ctx)
@@ -67,6 +68,11 @@ func (i *incarnation) handle(ctx context.Context, c *workqueue.Claim) ([]byte, e
 	err := i.a.work(ctx, i.n, r, func() effect {
 		return effect{job: c.Job().ID, key: c.IdempotencyKey(), token: int64(c.Token())}
 	})
+	if i.n.crashed() {
+		// A dead process returns from nothing, and so begins no closing write.
+		story.end(r, lost)
+		<-i.buried
+	}
 	if err != nil {
 		story.end(r, lost)
 		return nil, err
@@ -115,15 +121,15 @@ func (i *incarnation) live(ctx context.Context) error {
 		return err
 	case <-i.n.dead:
 	}
-	stop()
-	i.leave()
 	// A dead process needs no time to die. Its remains in this one do: they find out
-	// that nothing of theirs gets through any more.
+	// that nothing of theirs gets through any more. The queue is closed first, against
+	// the order of the living, so that nothing is begun that could only be given up.
 	i.a.trial.sim.behind(func() {
-		var remains sync.WaitGroup
-		remains.Go(func() { <-worked })
+		_ = i.q.Close()
+		close(i.buried)
+		stop()
 		i.close()
-		remains.Wait()
+		<-worked
 	})
 	return nil
 }

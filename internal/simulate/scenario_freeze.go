@@ -8,30 +8,30 @@ func freeze() *scenario {
 		modes: Modes(),
 		halfway: func(t *trial, a *agent, n *node, r *run, ordinal int) {
 			if a.isVictim(ordinal) {
-				t.freeze(n, r)
+				t.freeze(n, r, t.story.taken)
 			}
 		},
 		shows: showsLateRefused,
 	}
 }
 
-// freeze holds an agent, in the goroutine of its handler, until its job is somebody
-// else's and a while longer, and lets it go on.
-func (t *trial) freeze(n *node, r *run) {
+// freeze holds an agent, in the goroutine of its handler, until somebody else has
+// got so far with its job, and a while longer, and lets it go on.
+func (t *trial) freeze(n *node, r *run, until func(*run) bool) {
 	t.story.strike(r, frozen)
 	n.freeze()
-	t.stayAway(r)
+	t.stayAway(r, until)
 	t.story.mark(r.agent, "", woken)
 	n.wake()
 }
 
-// stayAway blocks until the run's job was claimed by another, or for two leases where
-// nobody takes anything over, and for the planned while longer; or until the trial
-// is over.
-func (t *trial) stayAway(r *run) {
+// stayAway blocks until somebody else has got so far with the run's job, or for two
+// leases where nobody takes anything over, and for the planned while longer; or until
+// the trial is over.
+func (t *trial) stayAway(r *run, until func(*run) bool) {
 	if t.mode == Naive {
 		sleep(t.life, t.s.scaled(2*lease))
-	} else if t.story.until(t.life, func() bool { return t.story.taken(r) }) != nil {
+	} else if t.story.until(t.life, func() bool { return until(r) }) != nil {
 		return
 	}
 	sleep(t.life, t.s.scaled(t.plan.linger))

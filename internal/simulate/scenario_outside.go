@@ -15,7 +15,8 @@ func outsideStore() *scenario {
 		modes: Modes(),
 		halfway: func(t *trial, a *agent, n *node, r *run, ordinal int) {
 			if a.isVictim(ordinal) {
-				t.freeze(n, r)
+				// The store knows no token before it was shown one: the successor first.
+				t.freeze(n, r, t.story.redone)
 			}
 		},
 		atEnd: func(t *trial, a *agent, n *node, r *run, ordinal int, e func() effect) {

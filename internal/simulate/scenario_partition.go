@@ -13,7 +13,7 @@ func partition() *scenario {
 			t.story.strike(r, cutOff)
 			n.proxy.Pause()
 			t.aside.Go(func() {
-				t.stayAway(r)
+				t.stayAway(r, t.story.taken)
 				t.story.mark(r.agent, "", healed)
 				n.proxy.Heal()
 			})

@@ -1,0 +1,202 @@
+package leasectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/simulate"
+)
+
+// readmeScenario is the story for newcomers: several scenarios, told one by one.
+const readmeScenario = "readme"
+
+func newSimulate(a *app) *cobra.Command {
+	s := simulate.Defaults()
+	var modes []string
+	report := ""
+	cmd := &cobra.Command{
+		Use:     "simulate",
+		Short:   "Race three ways to share work: no coordination, claims, a dispatcher",
+		Long:    simulateLong(),
+		GroupID: groupLocal,
+		Example: `  leasectl simulate --scenario readme              # the two-minute story
+  leasectl simulate --trials 10
+  leasectl simulate --report race.html             # 100 trials a mode
+  leasectl simulate --scenario freeze,partition --mode claim -o json`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, m := range modes {
+				s.Modes = append(s.Modes, simulate.Mode(m))
+			}
+			if slices.Contains(s.Scenarios, readmeScenario) && !cmd.Flags().Changed("trials") {
+				s.Trials = simulate.ReadmeTrials
+			}
+			return a.runSimulate(cmd.Context(), s, report)
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&modes, "mode", nil, "race `MODES` of naive, claim and dispatch (default: all that the scenario has)")
+	f.StringSliceVar(&s.Scenarios, "scenario", s.Scenarios, "race in `SCENARIOS`, or "+readmeScenario)
+	f.IntVar(&s.Trials, "trials", s.Trials, "race `N` trials a mode and scenario")
+	f.IntVar(&s.Agents, "agents", s.Agents, "let `N` agents share the jobs")
+	f.IntVar(&s.Jobs, "jobs", s.Jobs, "share `N` jobs in each trial")
+	f.Uint64Var(&s.Seed, "seed", s.Seed, "make lengths, gaps and faults from seed `N`")
+	f.Float64Var(&s.TimeScale, "time-scale", s.TimeScale, "multiply every duration by `S`; leases of 500 ms must become whole seconds")
+	f.IntVar(&s.Parallel, "parallel", s.Parallel, "race `N` trials at a time")
+	f.StringVar(&report, "report", "", "write a page with timelines and distributions to `FILE`")
+	return cmd
+}
+
+func simulateLong() string {
+	var b strings.Builder
+	b.WriteString(`Race three ways of sharing jobs among agents on an embedded etcd, with the real
+library, and show the figures beside those of ` + simulate.PublishedSource + `:
+
+  naive     read that a job is open, then write that it is taken
+  claim     every agent claims for itself, on its lease
+  dispatch  one elected dispatcher hands out
+
+The scenarios:
+
+`)
+	for _, name := range simulate.Scenarios() {
+		fmt.Fprintf(&b, "  %-9s  %s\n", name, simulate.About(name))
+	}
+	fmt.Fprintf(&b, "  %-9s  Several of them, told one by one, in two minutes.\n", readmeScenario)
+	b.WriteString(`
+Times are divided by --time-scale, except the time of a claim. The same seed makes
+the same plan. Late results accepted are counted from etcd's own history.
+
+Exit 0 only if claim and dispatch finished every job, none of them twice, and
+accepted no late result.`)
+	return b.String()
+}
+
+func (a *app) runSimulate(ctx context.Context, s simulate.Settings, path string) error {
+	story := slices.Contains(s.Scenarios, readmeScenario)
+	if err := checkRace(s, story); err != nil {
+		return err
+	}
+	format, err := a.format(formatTable, formatJSON)
+	if err != nil {
+		return err
+	}
+	file, err := openReport(path)
+	if err != nil {
+		return err
+	}
+	defer file.discard()
+	r, err := a.race(ctx, s, story)
+	if err != nil {
+		return fmt.Errorf("simulate: %w", err)
+	}
+	if err := file.write(r); err != nil {
+		return err
+	}
+	if format == formatJSON {
+		err = printJSON(a.out, r)
+	} else {
+		err = printList(printer{w: a.out, format: format}, simulateView, simulateRows(r))
+	}
+	if err != nil {
+		return err
+	}
+	if format == formatTable && slices.ContainsFunc(r.Results, func(r simulate.Result) bool { return r.Scenario == "base" }) {
+		a.notef("published: %s, in virtual time; times are divided by the time scale of %g, claim times are not", simulate.PublishedSource, s.TimeScale)
+	}
+	for _, c := range r.NotShown() {
+		a.notef("not shown in every trial: %s, %s: %s: %s", c.Scenario, c.Mode, c.Claim, c.Found)
+	}
+	if err := r.Failed(); err != nil {
+		return fmt.Errorf("simulate: %w", err)
+	}
+	return nil
+}
+
+// checkRace turns what cannot be raced into usage errors.
+func checkRace(s simulate.Settings, story bool) error {
+	if story {
+		if len(s.Scenarios) > 1 || len(s.Modes) > 0 {
+			return usagef("--scenario "+readmeScenario, "--scenario %s tells a story of its own: it goes without other scenarios and without --mode", readmeScenario)
+		}
+		s.Scenarios = simulate.Defaults().Scenarios
+	}
+	err := s.Validate()
+	var bad *simulate.SettingError
+	if errors.As(err, &bad) {
+		return usagef(bad.Try, "%s", bad)
+	}
+	return err
+}
+
+func (a *app) race(ctx context.Context, s simulate.Settings, story bool) (*simulate.Report, error) {
+	tell := func(p simulate.Progress) {
+		left := ""
+		if p.Left > 0 {
+			left = fmt.Sprintf(", about %v left", p.Left.Round(time.Second))
+		}
+		a.notef("%d of %d trials done, %d racing (%s) after %v%s", p.Done, p.Total, p.Running, p.Scenario, p.Elapsed.Round(time.Second), left)
+	}
+	if story {
+		return simulate.Story(ctx, s, tell, func(line string) { a.notef("%s", line) })
+	}
+	return simulate.Run(ctx, s, tell)
+}
+
+// reportFile is where the page goes. It is opened before the race, so that a path that
+// cannot be written does not cost minutes, and left as it was when the race fails.
+type reportFile struct {
+	path string
+	file *os.File // nil: no report was asked for, or it is written
+	made bool
+}
+
+func openReport(path string) (*reportFile, error) {
+	if path == "" {
+		return &reportFile{}, nil
+	}
+	_, err := os.Stat(path)
+	made := errors.Is(err, os.ErrNotExist)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, usagef("a path that can be written", "--report: %w", err)
+	}
+	return &reportFile{path: path, file: f, made: made}, nil
+}
+
+// write writes the page.
+func (r *reportFile) write(report *simulate.Report) error {
+	if r.file == nil {
+		return nil
+	}
+	f := r.file
+	r.file = nil
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		if err := f.Truncate(0); err != nil {
+			return fmt.Errorf("write report: %w", errors.Join(err, f.Close()))
+		}
+	}
+	if err := cmp.Or(report.WriteHTML(f), f.Close()); err != nil {
+		return fmt.Errorf("write report %s: %w", r.path, err)
+	}
+	return nil
+}
+
+// discard gives up a report that was not written.
+func (r *reportFile) discard() {
+	if r.file == nil {
+		return
+	}
+	_ = r.file.Close()
+	if r.made {
+		_ = os.Remove(r.path)
+	}
+}

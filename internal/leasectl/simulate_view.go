@@ -1,0 +1,91 @@
+package leasectl
+
+import (
+	"strconv"
+
+	"github.com/leasekit/leasekit/internal/simulate"
+)
+
+// simulateRow is one line of the table: a result, or what was published for one.
+type simulateRow struct {
+	scenario, mode, source, trials                 string
+	dupTrials, duplicated, extra, unfinished       string
+	crashed, takeover, claim                       string
+	lostRaces, lateRefused, lateAccepted, wall, of string
+}
+
+var simulateView = view[simulateRow]{columns: []column[simulateRow]{
+	{"SCENARIO", func(r simulateRow) string { return r.scenario }},
+	{"MODE", func(r simulateRow) string { return r.mode }},
+	{"SOURCE", func(r simulateRow) string { return r.source }},
+	{"TRIALS", func(r simulateRow) string { return r.trials }},
+	{"WITH-DUPLICATES", func(r simulateRow) string { return r.dupTrials }},
+	{"DUPLICATED", func(r simulateRow) string { return r.duplicated }},
+	{"EXTRA-RUNS", func(r simulateRow) string { return r.extra }},
+	{"UNFINISHED", func(r simulateRow) string { return r.unfinished }},
+	{"CRASHED-JOB-AFTER", func(r simulateRow) string { return r.crashed }},
+	{"TAKEOVER-AFTER-LEASE", func(r simulateRow) string { return r.takeover }},
+	{"CLAIM", func(r simulateRow) string { return r.claim }},
+	{"LOST-RACES", func(r simulateRow) string { return r.lostRaces }},
+	{"LATE-REFUSED", func(r simulateRow) string { return r.lateRefused }},
+	{"LATE-ACCEPTED", func(r simulateRow) string { return r.lateAccepted }},
+	{"WALL", func(r simulateRow) string { return r.wall }},
+	{"DETAILS", func(r simulateRow) string { return r.of }},
+}}
+
+// simulateRows lists the results, each with what was published for it below.
+func simulateRows(r *simulate.Report) []simulateRow {
+	var rows []simulateRow
+	for _, res := range r.Results {
+		rows = append(rows, measuredRow(res))
+		if p, ok := simulate.PublishedFor(res.Scenario, res.Mode); ok {
+			rows = append(rows, publishedRow(res, p))
+		}
+	}
+	return rows
+}
+
+func measuredRow(r simulate.Result) simulateRow {
+	crashed := msCell(r.CrashedJobFinishedAfter)
+	if p, ok := simulate.PublishedFor(r.Scenario, r.Mode); ok && r.CrashedJobFinishedAfter == nil {
+		crashed = p.Note
+	}
+	return simulateRow{
+		scenario: r.Scenario, mode: string(r.Mode), source: "measured", trials: strconv.Itoa(r.Trials),
+		dupTrials: strconv.Itoa(r.TrialsWithDuplicates), duplicated: perTrial(&r.DuplicatedJobs), extra: perTrial(&r.ExtraRuns),
+		unfinished: perTrial(&r.Unfinished), crashed: crashed, takeover: msCell(r.TakeoverAfterLeaseEnd), claim: claimCell(&r.ClaimMS),
+		lostRaces: perTrial(&r.LostRaces), lateRefused: perTrial(&r.LateRefused), lateAccepted: strconv.Itoa(r.LateAccepted),
+		wall: msCell(&r.WallMS), of: r.DetailText(),
+	}
+}
+
+func publishedRow(r simulate.Result, p simulate.Published) simulateRow {
+	crashed := msCell(p.CrashedJobFinishedAfter)
+	if p.Note != "" {
+		crashed = p.Note
+	}
+	trials := ""
+	if p.TrialsWithDuplicates != nil {
+		trials = strconv.FormatFloat(*p.TrialsWithDuplicates, 'f', -1, 64)
+	}
+	return simulateRow{
+		scenario: r.Scenario, mode: string(r.Mode), source: "published", trials: strconv.Itoa(p.Trials),
+		dupTrials: trials, duplicated: perTrial(p.DuplicatedJobs), extra: perTrial(p.ExtraRuns),
+		unfinished: perTrial(p.Unfinished), crashed: crashed, claim: claimCell(p.ClaimMS),
+		lostRaces: perTrial(p.LostRaces), lateRefused: perTrial(p.LateRefused), wall: msCell(p.WallMS),
+	}
+}
+
+// perTrial, msCell and claimCell show a figure, and nothing where there is none.
+func perTrial(x *float64) string { return figureCell(x, 2, "") }
+
+func msCell(x *float64) string { return figureCell(x, 0, "ms") }
+
+func claimCell(x *float64) string { return figureCell(x, 2, "ms") }
+
+func figureCell(x *float64, digits int, unit string) string {
+	if x == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*x, 'f', digits, 64) + unit
+}

@@ -1,0 +1,218 @@
+package simulate
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/simulate/report"
+)
+
+// WriteHTML writes the report as one self-contained page.
+func (r *Report) WriteHTML(w io.Writer) error { return report.Render(w, r.page()) }
+
+// page is the report as its HTML shows it.
+func (r *Report) page() report.Page {
+	s := r.Settings
+	p := report.Page{
+		Title: "Three ways to share work, raced on a real etcd",
+		Lead: fmt.Sprintf("%d agents share %d jobs, %d trials a mode, on an embedded etcd. Times are divided by the time scale of %g; "+
+			"the time of a claim is not. Published figures are those of %s, in virtual time.", s.Agents, s.Jobs, s.Trials, s.TimeScale, PublishedSource),
+		Settings: r.pageSettings(),
+		Measures: pageMeasures(),
+	}
+	for _, c := range r.Checks {
+		p.Checks = append(p.Checks, report.Check{Claim: fmt.Sprintf("%s, %s: %s", c.Scenario, c.Mode, c.Claim), Held: c.Held, Found: c.Found})
+	}
+	for _, name := range s.Scenarios {
+		p.Scenarios = append(p.Scenarios, report.Scenario{Name: name, About: About(name)})
+	}
+	for i := range r.Results {
+		result := &r.Results[i]
+		p.Results = append(p.Results, pageResult(result))
+		if t, ok := r.pageTimeline(result); ok {
+			p.Timelines = append(p.Timelines, t)
+		}
+	}
+	p.Distributions = r.pageDistributions()
+	return p
+}
+
+func (r *Report) pageSettings() []report.Setting {
+	s := r.Settings
+	settings := []report.Setting{
+		{Name: "seed", Value: strconv.FormatUint(s.Seed, 10)},
+		{Name: "trials a mode", Value: strconv.Itoa(s.Trials)},
+		{Name: "agents", Value: strconv.Itoa(s.Agents)},
+		{Name: "jobs", Value: strconv.Itoa(s.Jobs)},
+		{Name: "job length", Value: fmt.Sprintf("%d..%d ms", s.JobMS[0], s.JobMS[1])},
+		{Name: "gap of the naive mode", Value: fmt.Sprintf("%d..%d ms", s.GapMS[0], s.GapMS[1])},
+		{Name: "time scale", Value: strconv.FormatFloat(s.TimeScale, 'g', -1, 64)},
+		{Name: "lease", Value: fmt.Sprintf("%d ms, %d ms in real time", lease.Milliseconds(), s.LeaseMS)},
+		{Name: "trials at a time", Value: strconv.Itoa(s.Parallel)},
+	}
+	var names []string
+	for name := range s.Versions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		settings = append(settings, report.Setting{Name: name, Value: s.Versions[name]})
+	}
+	return settings
+}
+
+func pageMeasures() []report.Measure {
+	return []report.Measure{
+		{Name: "trials with duplicates"},
+		{Name: "jobs finished more than once", Unit: "per trial", Help: "more than one accepted save, as etcd's history shows"},
+		{Name: "extra runs", Unit: "per trial", Help: "runs that reached their end, beyond one per job"},
+		{Name: "unfinished jobs", Unit: "per trial", Help: "neither saved nor buried"},
+		{Name: "struck job finished after", Unit: "ms", Help: "from the fault to the accepted save"},
+		{Name: "takeover after the lease ended", Unit: "ms", Help: "until somebody was free, too"},
+		{Name: "claim or dispatch", Unit: "ms per job", Help: "real time, not scaled"},
+		{Name: "lost claim races", Unit: "per trial"},
+		{Name: "late results refused", Unit: "per trial"},
+		{Name: "late results accepted", Help: "in all trials"},
+		{Name: "wall time", Unit: "ms per trial", Help: "to the last accepted save"},
+	}
+}
+
+// pageResult lists the figures in the order of pageMeasures.
+func pageResult(r *Result) report.Result {
+	p, _ := PublishedFor(r.Scenario, r.Mode)
+	figures := []report.Figure{
+		{Ours: figure(float64(r.TrialsWithDuplicates)), Published: p.TrialsWithDuplicates},
+		{Ours: &r.DuplicatedJobs, Published: p.DuplicatedJobs},
+		{Ours: &r.ExtraRuns, Published: p.ExtraRuns},
+		{Ours: &r.Unfinished, Published: p.Unfinished, Note: r.DetailText()},
+		{Ours: r.CrashedJobFinishedAfter, Published: p.CrashedJobFinishedAfter, Note: p.Note},
+		{Ours: r.TakeoverAfterLeaseEnd},
+		{Ours: &r.ClaimMS, Published: p.ClaimMS},
+		{Ours: &r.LostRaces, Published: p.LostRaces},
+		{Ours: &r.LateRefused, Published: p.LateRefused},
+		{Ours: figure(float64(r.LateAccepted))},
+		{Ours: &r.WallMS, Published: p.WallMS},
+	}
+	return report.Result{Scenario: r.Scenario, Mode: string(r.Mode), Trials: r.Trials, Figures: figures}
+}
+
+// pageTimeline shows the first trial.
+func (r *Report) pageTimeline(result *Result) (report.Timeline, bool) {
+	trials := r.trials[outcomesKey(result.Scenario, result.Mode)]
+	if len(trials) == 0 || trials[0].story == nil {
+		return report.Timeline{}, false
+	}
+	c := trials[0].story
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	scaled := func(at time.Time) time.Duration {
+		return time.Duration(float64(at.Sub(c.began)) / r.Settings.TimeScale)
+	}
+	t := report.Timeline{Scenario: result.Scenario, Mode: string(result.Mode), Note: "Trial 1 of " + strconv.Itoa(result.Trials) + "."}
+	for a := range r.Settings.Agents {
+		t.Lanes = append(t.Lanes, report.Lane{Agent: agentName(a), Spans: spansOf(c.runs, agentName(a), scaled)})
+	}
+	for _, m := range c.moments {
+		t.Marks = append(t.Marks, report.Mark{At: max(0, scaled(m.at)), Agent: m.agent, Kind: pageKinds[m.kind], Job: jobLabel(m.job)})
+	}
+	return t, true
+}
+
+func spansOf(runs []*run, agent string, scaled func(time.Time) time.Duration) []report.Span {
+	var spans []report.Span
+	for _, r := range runs {
+		if r.agent != agent {
+			continue
+		}
+		span := report.Span{Job: jobLabel(r.job), Start: scaled(r.began), End: -1, Outcome: pageOutcomes[r.ending]}
+		if !r.over.IsZero() {
+			span.End = scaled(r.over)
+		}
+		if r.ending == saved && r.duplicate {
+			span.Outcome = report.Duplicate
+		}
+		spans = append(spans, span)
+	}
+	return spans
+}
+
+var pageOutcomes = map[ending]report.Outcome{
+	running: report.Running, saved: report.Saved, refused: report.Refused, lost: report.Lost,
+}
+
+var pageKinds = map[kind]report.Kind{
+	claimed: report.Claim, leaseEnded: report.LeaseEnd, crashed: report.Crash, frozen: report.Freeze, woken: report.Wake,
+	cutOff: report.Partition, healed: report.Heal, turnedAway: report.Refusal, tookOver: report.Takeover, led: report.Leader,
+}
+
+// jobLabel is a job's number: short, for bars.
+func jobLabel(id string) string {
+	return strings.TrimLeft(strings.TrimPrefix(id, "job-"), "0")
+}
+
+// pageDistributions shows the first scenario's figures over its trials.
+func (r *Report) pageDistributions() []report.Distribution {
+	distributions := []struct {
+		report.Distribution
+		samples   func(trials []*outcome) []float64
+		published func(Published) *float64
+	}{
+		{
+			report.Distribution{Name: "jobs finished more than once", Unit: "jobs per trial"},
+			func(trials []*outcome) []float64 {
+				return samplesOf(trials, func(o *outcome) float64 { return float64(o.duplicated) })
+			},
+			func(p Published) *float64 { return p.DuplicatedJobs },
+		}, {
+			report.Distribution{Name: "struck job finished after", Unit: "ms"},
+			func(trials []*outcome) []float64 {
+				return gather(trials, func(o *outcome) []float64 { return o.struckFinishedMS })
+			},
+			func(p Published) *float64 { return p.CrashedJobFinishedAfter },
+		}, {
+			report.Distribution{Name: "takeover after the lease ended", Unit: "ms"},
+			func(trials []*outcome) []float64 {
+				return gather(trials, func(o *outcome) []float64 { return o.takeoverMS })
+			},
+			func(Published) *float64 { return nil },
+		}, {
+			report.Distribution{Name: "claim or dispatch", Unit: "ms per job", Note: "Mean of a trial, in real time."},
+			func(trials []*outcome) []float64 {
+				return samplesOf(trials, func(o *outcome) float64 { return o.claimMS })
+			},
+			func(p Published) *float64 { return p.ClaimMS },
+		}, {
+			report.Distribution{Name: "wall time", Unit: "ms"},
+			func(trials []*outcome) []float64 {
+				return samplesOf(trials, func(o *outcome) float64 { return o.wallMS })
+			},
+			func(p Published) *float64 { return p.WallMS },
+		},
+	}
+	var out []report.Distribution
+	for _, scenario := range r.Settings.Scenarios {
+		for _, d := range distributions {
+			shown := d.Distribution
+			if len(r.Settings.Scenarios) > 1 {
+				shown.Name = scenario + ": " + shown.Name
+			}
+			for _, result := range r.Results {
+				if result.Scenario != scenario {
+					continue
+				}
+				if samples := d.samples(r.trials[outcomesKey(scenario, result.Mode)]); len(samples) > 0 {
+					p, _ := PublishedFor(scenario, result.Mode)
+					shown.Series = append(shown.Series, report.Series{Mode: string(result.Mode), Samples: samples, Published: d.published(p)})
+				}
+			}
+			if len(shown.Series) > 0 {
+				out = append(out, shown)
+			}
+		}
+	}
+	return out
+}
