@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -38,7 +39,7 @@ type Txn struct {
 type backend interface {
 	txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error)
 	get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error)
-	list(ctx context.Context, prefix string) (*clientv3.GetResponse, error)
+	scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error)
 	watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan
 	requestProgress(ctx context.Context) error
 	grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
@@ -77,51 +78,59 @@ func (b *etcdBackend) get(ctx context.Context, key string, opts ...clientv3.OpOp
 	return b.client.Get(ctx, key, opts...)
 }
 
-// list reads a whole prefix at one revision: streamed where the server can,
-// since a unary answer is built whole in its memory. Pages with a limit are
-// worse than either: each makes the server count the rest.
-func (b *etcdBackend) list(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
-	resp, err := b.stream(ctx, prefix)
+// scan hands on a whole prefix at one revision, piece by piece: streamed where the
+// server can, since a unary answer is built whole in its memory. Pages with a limit
+// are worse than either: each makes the server count the rest. A rev of 0 is the
+// newest. When each returns false the rest is not sent, and the header is nil.
+func (b *etcdBackend) scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error) {
+	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithRev(rev)}
+	header, err := b.stream(ctx, prefix, opts, each)
 	if isUnimplemented(err) {
-		return b.client.Get(ctx, prefix, clientv3.WithPrefix())
+		resp, err := b.client.Get(ctx, prefix, opts...)
+		if err != nil || !each(resp.Kvs) {
+			return nil, err
+		}
+		return resp.Header, nil
 	}
-	return resp, err
+	return header, err
 }
 
-// stream collects a streamed list. How long a list takes depends on its size,
-// but an endpoint that is alive keeps sending.
-func (b *etcdBackend) stream(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
+// stream is a streamed scan. How long it takes depends on its size, but an endpoint
+// that is alive keeps sending.
+func (b *etcdBackend) stream(ctx context.Context, prefix string, opts []clientv3.OpOption, each func([]*mvccpb.KeyValue) bool) (header *pb.ResponseHeader, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(requestTimeout, func() { cancel(errStalled) })
 	defer stalled.Stop()
-	chunks, err := b.client.GetStream(ctx, prefix, clientv3.WithPrefix())
+	chunks, err := b.client.GetStream(ctx, prefix, opts...)
 	if err != nil {
 		return nil, err
 	}
-	all := &clientv3.GetResponse{}
+	enough := false
 	for chunk := range chunks { // to its end even after an error, which frees the sender
 		stalled.Reset(requestTimeout)
 		if err == nil {
 			err = chunk.Err()
 		}
-		if chunk.RangeResponse == nil {
+		if chunk.RangeResponse == nil || enough {
 			continue
 		}
-		all.Kvs = append(all.Kvs, chunk.Kvs...)
-		if chunk.Header != nil { // only on the last one
-			all.Header, all.Count = chunk.Header, chunk.Count
+		if enough = !each(chunk.Kvs); enough {
+			cancel(nil)
 		}
+		header = chunk.Header // only the last one has it
 	}
 	switch {
+	case enough:
+		return nil, nil
 	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("%w: %w", causeOf(ctx), err)
 	case err != nil:
 		return nil, err
-	case all.Header == nil:
+	case header == nil:
 		return nil, errStalled
 	}
-	return all, nil
+	return header, nil
 }
 
 // errStalled is the end of a list that stopped half way.

@@ -1,12 +1,15 @@
 package coord
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/metadata"
@@ -93,14 +96,31 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 // blocks until the answer, ctx's end, or a minute has passed, and gives up on an
 // endpoint that sends nothing for 3 s. Errors are as with [Store.Get].
 func (s *Store) List(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
+	all := &clientv3.GetResponse{}
+	rev, err := s.Scan(ctx, prefix, 0, func(kvs []*mvccpb.KeyValue) bool {
+		all.Kvs = append(all.Kvs, kvs...)
+		return true
+	})
+	if err != nil && rev == 0 {
+		return nil, err
+	}
+	all.Header, all.Count = &pb.ResponseHeader{Revision: rev}, int64(len(all.Kvs))
+	return all, err
+}
+
+// Scan is List for those who need not keep everything: it hands the keys under
+// prefix on in their order, piece by piece, as they were at revision rev, or with 0
+// at the newest. It returns that revision, or 0 when each ended the scan by returning
+// false. A rev that etcd has compacted is an error.
+func (s *Store) Scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	before := s.high.read()
-	resp, err := s.backend.list(ctx, prefix)
-	if err != nil {
-		return nil, err
+	header, err := s.backend.scan(ctx, prefix, rev, each)
+	if err != nil || header == nil {
+		return 0, err
 	}
-	return resp, s.observe(ctx, before, resp.Header.Revision)
+	return cmp.Or(rev, header.Revision), s.observe(ctx, before, header.Revision)
 }
 
 // Watch watches a key or range from revision rev on, with RequireLeader. It

@@ -137,8 +137,12 @@ func (e *stubEtcd) get(_ context.Context, key string, _ ...clientv3.OpOption) (*
 	return resp, nil
 }
 
-func (e *stubEtcd) list(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
-	return e.get(ctx, prefix)
+func (e *stubEtcd) scan(ctx context.Context, prefix string, _ int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error) {
+	resp, err := e.get(ctx, prefix)
+	if err != nil || !each(resp.Kvs) {
+		return nil, err
+	}
+	return resp.Header, nil
 }
 
 func (e *stubEtcd) watch(ctx context.Context, key string, _ ...clientv3.OpOption) clientv3.WatchChan {
