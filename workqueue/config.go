@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -38,7 +39,7 @@ func decodeConfig(value []byte) (config, error) {
 	if err := json.Unmarshal(value, &c.extra); err != nil {
 		return config{}, err
 	}
-	for _, name := range []string{"w", "paused", "mode", "actor", "reason"} {
+	for _, name := range []string{"w", "paused", "mode", "actor", "reason", "at"} {
 		delete(c.extra, name)
 	}
 	return c, nil
@@ -68,6 +69,9 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 		what = "resume queue " + q.name
 	}
 	return q.change(ctx, what, by, func(c *config) {
+		if c.At.IsZero() || c.Paused != paused { // else it has been so since then
+			c.At = stamp(time.Now())
+		}
 		c.Paused, c.Actor, c.Reason = paused, by.Actor, by.Reason
 	})
 }

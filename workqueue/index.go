@@ -113,7 +113,9 @@ type config struct {
 	Mode   string `json:"mode,omitempty"` // empty: claim
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	extra  map[string]json.RawMessage
+	// At is when Actor paused or resumed the queue.
+	At    time.Time `json:"at,omitzero"`
+	extra map[string]json.RawMessage
 }
 
 func newIndex(space coord.Keyspace, queue string) *index {

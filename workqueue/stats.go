@@ -2,8 +2,8 @@ package workqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -21,6 +21,8 @@ type Stats struct {
 	PausedBy string
 	// PausedWhy is why.
 	PausedWhy string
+	// PausedAt is when, by their clock; zero where that was not kept.
+	PausedAt time.Time
 	// Revision is the config's, to guard a change with; 0 when there is none yet.
 	Revision int64
 	// Jobs counts by state. Cancelled jobs count as done.
@@ -29,41 +31,209 @@ type Stats struct {
 	Oldest time.Time
 	// Workers is how many sessions serve the queue.
 	Workers int
+	// Claims counts the claimed jobs of each session, whether it lives or not.
+	Claims map[string]int
+	// Orphans are jobs whose owner's session is gone, by ID: some of them when there
+	// are many.
+	Orphans []string
+	// Unreadable is how many live records cannot be read.
+	Unreadable int
+	// Recent is what happened of late; only [Queue.StatsSince] fills it.
+	Recent struct {
+		// Since is the time that was asked for.
+		Since time.Time
+		// Reaches is the end of the oldest job that is still kept in done, when that is
+		// later than Since: what ended before it may be forgotten, and is not counted.
+		// Zero otherwise.
+		Reaches time.Time
+		// Enqueued, Done, Cancelled and Dead count jobs that began or ended.
+		Enqueued, Done, Cancelled, Dead int
+		// Failed and Lost count attempts that ended so, Fenced late writes that were
+		// refused, one for each job.
+		Failed, Lost, Fenced int
+		// RunP95 is the time that 95 of 100 completed attempts took at most; 0 without
+		// one.
+		RunP95 time.Duration
+	}
 }
 
-// Stats counts what is in the queue. It reads every live job, and counts the
-// others; each group at one revision.
+// Stats counts what is in the queue. It reads the head of every live job, and counts
+// the others; each group at one revision.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	c := counter{now: time.Now()}
+	if err := q.count(ctx, &c); err != nil {
+		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
+	}
+	return c.stats, ctx.Err()
+}
+
+// StatsSince is Stats with what happened since then, as far as finished jobs and the
+// evidence of refused writes are kept. It reads the head of these too.
+func (q *Queue) StatsSince(ctx context.Context, since time.Time) (Stats, error) {
+	c := counter{now: time.Now(), since: since}
+	err := q.count(ctx, &c)
+	if err == nil {
+		err = q.countOver(ctx, &c)
+	}
+	if err != nil {
+		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
+	}
+	return c.stats, ctx.Err()
+}
+
+// count counts what Stats has.
+func (q *Queue) count(ctx context.Context, c *counter) error {
 	resp, err := q.store.Read(ctx,
 		clientv3.OpGet(q.keys.Config()),
 		clientv3.OpGet(q.keys.Workers(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
 		clientv3.OpGet(q.keys.DoneJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
 		clientv3.OpGet(q.keys.DeadJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()))
 	if err != nil {
-		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
+		return err
 	}
 	s, err := settingsIn(resp.Responses[0].GetResponseRange().Kvs)
 	if err != nil {
-		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
+		return err
 	}
-	s.Jobs = map[State]int{}
 	s.Workers = int(resp.Responses[1].GetResponseRange().Count)
-	s.Jobs[StateDone] = int(resp.Responses[2].GetResponseRange().Count)
-	s.Jobs[StateDead] = int(resp.Responses[3].GetResponseRange().Count)
-	live := []State{StateReady, StateScheduled, StateRetry, StateClaimed, StateOrphan}
-	for job, err := range q.List(ctx, Filter{States: live}) {
-		if errors.Is(err, ErrUndecodable) {
-			continue // it blocks nothing but itself, and Undecodable shows it
+	s.Jobs = map[State]int{
+		StateDone: int(resp.Responses[2].GetResponseRange().Count),
+		StateDead: int(resp.Responses[3].GetResponseRange().Count),
+	}
+	s.Claims = map[string]int{}
+	s.Recent.Since = c.since
+	c.stats = s
+	return q.withOwners(ctx, func(lives func(string, int64) bool, rev int64) error {
+		return q.scanHeads(ctx, inJobs, q.keys.Jobs(), rev, c, func(h *head) { c.live(h, lives) })
+	})
+}
+
+// countOver counts what happened to jobs that are over.
+func (q *Queue) countOver(ctx context.Context, c *counter) error {
+	for where, prefix := range q.directories() {
+		if where == inJobs {
+			continue
 		}
-		if err != nil {
-			return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
-		}
-		s.Jobs[job.State]++
-		if job.State == StateReady && (s.Oldest.IsZero() || job.EnqueuedAt.Before(s.Oldest)) {
-			s.Oldest = job.EnqueuedAt
+		if err := q.scanHeads(ctx, where, prefix, 0, c, func(h *head) { c.over(where, h) }); err != nil {
+			return err
 		}
 	}
-	return s, ctx.Err()
+	c.finish()
+	refusals, err := q.Refusals(ctx)
+	for _, r := range refusals {
+		if !r.At.Before(c.since) {
+			c.stats.Recent.Fenced++
+		}
+	}
+	return err
+}
+
+func (q *Queue) scanHeads(ctx context.Context, where place, prefix string, rev int64, c *counter, each func(*head)) error {
+	_, err := q.store.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
+		for _, kv := range kvs {
+			h, err := q.txns.headOf(where, kv)
+			if err == nil {
+				each(&h)
+			} else if where == inJobs {
+				c.stats.Unreadable++ // it blocks nothing but itself
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// maxOrphans is how many orphans Stats names.
+const maxOrphans = 10
+
+// counter makes Stats of heads. It is pure.
+type counter struct {
+	now    time.Time
+	since  time.Time // zero: nothing of what happened is counted
+	stats  Stats
+	oldest time.Time // end of a job in done
+	runs   []time.Duration
+}
+
+// live counts a job that is not over.
+func (c *counter) live(h *head, lives func(string, int64) bool) {
+	s := &c.stats
+	state := h.state(inJobs, c.now, lives)
+	s.Jobs[state]++
+	switch state {
+	case StateReady:
+		if at := parseTime(h.enqueuedAt); s.Oldest.IsZero() || at.Before(s.Oldest) {
+			s.Oldest = at
+		}
+	case StateOrphan:
+		if len(s.Orphans) < maxOrphans {
+			s.Orphans = append(s.Orphans, string(h.id))
+		}
+	}
+	if len(h.owner) > 0 {
+		s.Claims[string(h.owner)]++
+	}
+	c.happened(h)
+}
+
+// over counts a job that is done, cancelled or dead.
+func (c *counter) over(where place, h *head) {
+	at := parseTime(h.finishedAt)
+	if where == inDone && (c.oldest.IsZero() || at.Before(c.oldest)) {
+		c.oldest = at
+	}
+	c.happened(h)
+	if at.Before(c.since) {
+		return
+	}
+	r := &c.stats.Recent
+	switch {
+	case where == inDead:
+		r.Dead++
+	case string(h.outcome) == outcomeCancelled:
+		r.Cancelled++
+	default:
+		r.Done++
+	}
+}
+
+// happened counts what happened to a job since then.
+func (c *counter) happened(h *head) {
+	if c.since.IsZero() {
+		return
+	}
+	r := &c.stats.Recent
+	if at := parseTime(h.enqueuedAt); !at.Before(c.since) {
+		r.Enqueued++
+	}
+	if h.lastEnd().Before(c.since) {
+		return // the log is in order: nothing in it is newer
+	}
+	for _, a := range h.log() {
+		if a.EndedAt.Before(c.since) {
+			continue
+		}
+		switch a.Outcome {
+		case outcomeFailed:
+			r.Failed++
+		case outcomeLost:
+			r.Lost++
+		case outcomeCompleted:
+			c.runs = append(c.runs, a.EndedAt.Sub(a.ClaimedAt))
+		}
+	}
+}
+
+// finish ends the counting.
+func (c *counter) finish() {
+	r := &c.stats.Recent
+	if c.oldest.After(c.since) {
+		r.Reaches = c.oldest
+	}
+	if n := len(c.runs); n > 0 {
+		slices.Sort(c.runs)
+		r.RunP95 = c.runs[(n*95+99)/100-1]
+	}
 }
 
 // Settings is the part of [Queue.Stats] that the queue's config says, for one small
@@ -86,7 +256,7 @@ func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Mode: modeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, Revision: rev}
+	s := Stats{Mode: modeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev}
 	if c.Mode == modeDispatch {
 		s.Mode = modeDispatch
 	}

@@ -1,0 +1,292 @@
+package workqueue
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Filter selects jobs for [Queue.List]. The zero value selects all.
+type Filter struct {
+	// States selects by state; empty means all.
+	States []State
+	// Kind selects one kind; "" means all.
+	Kind string
+	// Labels must all be there with these values.
+	Labels map[string]string
+	// Match, where it is not nil, must hold for the job too. It is asked only about jobs
+	// that the rest selects, in no order, and must not keep them.
+	Match func(*Job) bool
+	// Limit ends the listing after so many jobs; 0 means all. The first ones in the
+	// order of [Queue.List] are yielded, and no more than those are kept in memory.
+	Limit int
+	// Read, where it is not nil, is raised by the number of records that were read.
+	Read *int
+}
+
+func (f Filter) validate() error {
+	for _, s := range f.States {
+		if !slices.Contains(allStates, s) {
+			return &coord.InputError{Field: "state", Value: string(s), Reason: fmt.Sprintf("it is one of %v", allStates)}
+		}
+	}
+	if f.Limit < 0 {
+		return &coord.InputError{Field: "limit", Value: fmt.Sprint(f.Limit), Reason: "it is not negative"}
+	}
+	return nil
+}
+
+var allStates = []State{StateReady, StateScheduled, StateRetry, StateClaimed, StateOrphan, StateDone, StateDead, StateCancelled}
+
+func (f Filter) wants(where place) bool {
+	if len(f.States) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(f.States, func(s State) bool {
+		switch where {
+		case inDead:
+			return s == StateDead
+		case inDone:
+			return s == StateDone || s == StateCancelled
+		}
+		return s.Live()
+	})
+}
+
+// wantsOwners tells whether it matters who is alive: without it, sessions need not be
+// readable.
+func (f Filter) wantsOwners(where place) bool {
+	return where == inJobs && (len(f.States) == 0 || slices.Contains(f.States, StateClaimed) || slices.Contains(f.States, StateOrphan))
+}
+
+// wantsHead tells what the head alone can tell.
+func (f Filter) wantsHead(h *head, s State) bool {
+	return (len(f.States) == 0 || slices.Contains(f.States, s)) && (f.Kind == "" || f.Kind == string(h.kind))
+}
+
+// wantsJob tells the rest.
+func (f Filter) wantsJob(j *Job) bool {
+	for k, v := range f.Labels {
+		if got, ok := j.Labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	return f.Match == nil || f.Match(j)
+}
+
+// byHead tells that the head alone decides.
+func (f Filter) byHead() bool { return len(f.Labels) == 0 && f.Match == nil }
+
+// List yields the jobs that the filter selects: live ones in the queue's order,
+// then dead, then done and cancelled ones by ID. Each group is read at one
+// revision; a job that moves to another group meanwhile can show twice, or not.
+// Payloads that lie beside their record are left out. A record that
+// cannot be read is yielded as an error, which matches [ErrUndecodable], and the
+// listing goes on; any other error ends it.
+func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
+	return func(yield func(*Job, error) bool) {
+		if err := f.validate(); err != nil {
+			yield(nil, fmt.Errorf("list jobs of %s: %w", q.name, err))
+			return
+		}
+		limit := f.Limit
+		for where, prefix := range q.directories() {
+			if !f.wants(where) {
+				continue
+			}
+			l := &listing{q: q, f: f, where: where, limit: limit, now: time.Now(), lives: nobody}
+			if err := l.load(ctx, prefix); err != nil {
+				yield(nil, fmt.Errorf("list jobs of %s: %w", q.name, err))
+				return
+			}
+			n, more := l.yield(yield)
+			if limit -= n; !more || f.Limit > 0 && limit <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// directories yields where the records of the queue are.
+func (q *Queue) directories() iter.Seq2[place, string] {
+	return func(yield func(place, string) bool) {
+		_ = yield(inJobs, q.keys.Jobs()) && yield(inDead, q.keys.DeadJobs()) && yield(inDone, q.keys.DoneJobs())
+	}
+}
+
+// listing is one directory of a list.
+type listing struct {
+	q     *Queue
+	f     Filter
+	where place
+	limit int // 0: all
+	now   time.Time
+	lives func(string, int64) bool
+
+	rows rows
+	errs []error
+}
+
+// row is a job of a listing: its record, or what was made of it already.
+type row struct {
+	kv   *mvccpb.KeyValue
+	rank rank
+	job  *Job
+}
+
+// load scans the directory and keeps what can be yielded.
+func (l *listing) load(ctx context.Context, prefix string) error {
+	scan := func(lives func(string, int64) bool, rev int64) error {
+		if lives != nil {
+			l.lives = lives
+		}
+		_, err := l.q.store.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
+			for _, kv := range kvs {
+				l.take(kv)
+			}
+			return !l.full()
+		})
+		return err
+	}
+	if !l.f.wantsOwners(l.where) {
+		return scan(nil, 0)
+	}
+	return l.q.withOwners(ctx, scan)
+}
+
+// withOwners calls scan with who is alive, and the revision at which that was so: jobs
+// that are read there have no owner that came or went meanwhile.
+func (q *Queue) withOwners(ctx context.Context, scan func(lives func(string, int64) bool, rev int64) error) error {
+	lives, rev, err := q.liveOwners(ctx)
+	if err != nil {
+		return err
+	}
+	return scan(lives, rev)
+}
+
+// full tells that nothing better can come: dead and done jobs come in their order.
+func (l *listing) full() bool { return l.limit > 0 && l.where != inJobs && len(l.rows) >= l.limit }
+
+func (l *listing) take(kv *mvccpb.KeyValue) {
+	if l.full() {
+		return
+	}
+	if l.f.Read != nil {
+		*l.f.Read++
+	}
+	h, err := l.q.txns.headOf(l.where, kv)
+	if err != nil {
+		l.errs = append(l.errs, fmt.Errorf("read %s: %w", kv.Key, err))
+		return
+	}
+	if !l.f.wantsHead(&h, h.state(l.where, l.now, l.lives)) {
+		return
+	}
+	rank := h.rank(kv)
+	if l.hopeless(rank) {
+		return
+	}
+	r := row{kv: kv, rank: rank}
+	if !l.f.byHead() {
+		if r.job, err = l.decode(kv); err != nil {
+			l.errs = append(l.errs, err)
+			return
+		}
+		if !l.f.wantsJob(r.job) {
+			return
+		}
+	}
+	l.add(r)
+}
+
+// hopeless tells that the limit is reached by better ones.
+func (l *listing) hopeless(r rank) bool {
+	return l.where == inJobs && l.limit > 0 && len(l.rows) >= l.limit && !r.before(l.rows[0].rank)
+}
+
+// add keeps a row. With a limit, the rows of live jobs are a heap with the worst one on
+// top, which makes room.
+func (l *listing) add(r row) {
+	switch {
+	case l.where != inJobs || l.limit == 0:
+		l.rows = append(l.rows, r)
+	case len(l.rows) < l.limit:
+		heap.Push(&l.rows, r)
+	default:
+		l.rows[0] = r
+		heap.Fix(&l.rows, 0)
+	}
+}
+
+// rows is a heap, the last one in the queue's order on top.
+type rows []row
+
+func (r rows) Len() int           { return len(r) }
+func (r rows) Less(i, j int) bool { return r[j].rank.before(r[i].rank) }
+func (r rows) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
+func (r *rows) Push(x any)        { *r = append(*r, x.(row)) }
+func (r *rows) Pop() any          { panic("rows only grow") }
+
+func (l *listing) decode(kv *mvccpb.KeyValue) (*Job, error) {
+	r, err := l.q.txns.decode(l.where, kv)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", kv.Key, err)
+	}
+	return r.view(l.q.name, l.where, kv.ModRevision, l.now, l.lives), nil
+}
+
+// yield hands the directory on: how many jobs, and whether the caller wants more.
+func (l *listing) yield(yield func(*Job, error) bool) (n int, more bool) {
+	for _, err := range l.errs {
+		if !yield(nil, err) {
+			return 0, false
+		}
+	}
+	if l.where == inJobs {
+		slices.SortFunc(l.rows, func(a, b row) int {
+			if a.rank.before(b.rank) {
+				return -1
+			}
+			return 1
+		})
+	}
+	for i, r := range l.rows {
+		l.rows[i] = row{} // what has been yielded need not be kept
+		var err error
+		if r.job == nil {
+			r.job, err = l.decode(r.kv)
+		}
+		if err == nil {
+			n++
+		}
+		if !yield(r.job, err) {
+			return n, false
+		}
+	}
+	return n, true
+}
+
+// liveOwners reads all sessions, and tells at which revision.
+func (q *Queue) liveOwners(ctx context.Context) (func(string, int64) bool, int64, error) {
+	prefix := q.store.Keys().Sessions()
+	resp, err := q.store.List(ctx, prefix)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read who is alive, %s: %w", prefix, err)
+	}
+	created := map[string]int64{}
+	for _, kv := range resp.Kvs {
+		created[strings.TrimPrefix(string(kv.Key), prefix)] = kv.CreateRevision
+	}
+	return func(sid string, rev int64) bool {
+		got, ok := created[sid]
+		return ok && got == rev
+	}, resp.Header.Revision, nil
+}
