@@ -5,7 +5,7 @@ import "slices"
 // moveOf is what a verb leads to when it is applied.
 var moveOf = map[Verb]string{
 	Enqueue: moveEnqueue, Complete: moveComplete, Fail: moveFail, Snooze: moveSnooze, Release: moveRelease,
-	Cancel: moveCancel, Requeue: moveRequeue, Break: moveBreak, Delete: moveDelete, Edit: moveEdit,
+	Cancel: moveCancel, Requeue: moveRequeue, Bury: moveBury, Break: moveBreak, Delete: moveDelete, Edit: moveEdit,
 }
 
 // answers holds what the clients were told against what happened.
@@ -162,14 +162,12 @@ func (c *checker) unasked() {
 		count := map[string]int{}
 		for _, m := range moves {
 			switch m.name {
-			case moveEnqueue, moveRequeue, moveBreak:
+			case moveEnqueue, moveRequeue, moveBury, moveBreak:
 				count[m.name]++
 			case moveComplete, moveFail, moveSnooze:
 				c.askedByOwner(m)
 			case moveCancel:
-				if m.entry().Actor == "" {
-					c.askedByOwner(m)
-				} else {
+				if !m.from.claimed() || m.entry().Actor != "" || !c.ownerAsked(m) {
 					count[m.name]++
 				}
 			}
@@ -184,12 +182,16 @@ func (c *checker) unasked() {
 
 // askedByOwner: a claim's end was asked for by its owner.
 func (c *checker) askedByOwner(m *move) {
-	ops := c.claims[claimID{m.key.queue, m.key.id, m.from.rev}]
 	// A process that was killed may have given up a deaf handler's claim just before.
 	abandoned := m.name == moveFail && c.cutShort[claimID{m.key.queue, m.key.id, m.from.rev}]
-	if !abandoned && !slices.ContainsFunc(ops, func(op *Op) bool { return op.mayBe(m.name) }) {
+	if !abandoned && !c.ownerAsked(m) {
 		c.fail("answers", m.key, m.rev, "%s happened under token %d, and its owner did not ask for it, or was told that it did not happen", m.name, m.from.rev)
 	}
+}
+
+// ownerAsked tells whether a closing call may have led to a move.
+func (c *checker) ownerAsked(m *move) bool {
+	return slices.ContainsFunc(c.claims[claimID{m.key.queue, m.key.id, m.from.rev}], func(op *Op) bool { return op.mayBe(m.name) })
 }
 
 // calls counts the calls that may have led to a move.

@@ -205,6 +205,8 @@ func (c *checker) ledger() {
 				if m.from != nil {
 					replaced++
 				}
+			case moveForeign:
+				s.Jobs++
 			case moveExpire:
 				s.Expired++
 			case moveDelete:

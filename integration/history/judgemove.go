@@ -19,6 +19,8 @@ const (
 	moveBreak    = "break"
 	moveCancel   = "cancel"
 	moveRequeue  = "requeue"
+	moveBury     = "bury"
+	moveForeign  = "foreign" // a record that nobody can read appears
 	moveExpire   = "expire"
 	moveDelete   = "delete"
 	moveEdit     = "edit"
@@ -78,7 +80,9 @@ func (r *replay) judgeRemoval(m *move) {
 
 // judgeUnreadable: what nobody can read has no rules, but a job does not become so.
 func (r *replay) judgeUnreadable(m *move) {
-	m.name = moveEdit
+	if m.name = moveEdit; m.from == nil {
+		m.name = moveForeign
+	}
 	if m.from == nil || m.from.rec == nil {
 		return
 	}
@@ -110,8 +114,10 @@ func (r *replay) judgeRequeue(m *move) {
 		r.illegal(m, "the job went from %s to %s", m.from.place, m.to.place)
 		return
 	}
-	r.want(grownByOne(from, to) && to.entry().Outcome == "requeued" && to.entry().Actor != "", "transition", m,
-		"it came back from %s, and its trail does not say by whom", m.from.place)
+	if !grownByOne(from, to) || to.entry().Outcome != "requeued" {
+		r.illegal(m, "it came back from %s, and its trail does not say so", m.from.place)
+		return
+	}
 	r.want(!to.claimed(), "transition", m, "it comes back with an owner")
 	r.want(to.Failures == 0 && to.Losses == 0 && to.Attempt == from.Attempt, "I5", m,
 		"it comes back with attempt %d, %d failures, %d losses, after attempt %d", to.Attempt, to.Failures, to.Losses, from.Attempt)
@@ -131,7 +137,11 @@ func (r *replay) judgeOpen(m *move) {
 		e := to.entry()
 		r.want(e.Outcome == "cancelled" && to.Outcome == "cancelled", "I2", m, "an open job went to done as %q: nobody held a claim", to.Outcome)
 		r.want(grownByOne(from, to) && e.Attempt == 0 && e.Token == 0, "I5", m, "the trail is not the old one and the cancellation")
-	case grownByOne(from, to) && to.entry().Actor != "", r.check.asked(m.key, Edit):
+	case m.to.place == inDead && to.entry().Outcome == "buried":
+		m.name = moveBury
+		r.want(grownByOne(from, to) && to.Attempt == from.Attempt, "I5", m, "the trail is not the old one and the burial")
+		r.want(to.Outcome == "dead", "transition", m, "its outcome in dead is %q", to.Outcome)
+	case grownByOne(from, to) && (to.entry().Actor != "" || endings[to.entry().Outcome] == ""), r.check.asked(m.key, Edit):
 		m.name = moveEdit
 		r.want(to.Attempt == from.Attempt, "I5", m, "the ordinal went from %d to %d", from.Attempt, to.Attempt)
 	default:

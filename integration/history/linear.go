@@ -143,5 +143,5 @@ func (op *Op) fits(m *move) bool {
 	case op.Result == Applied && op.Revision != 0:
 		return m.rev == op.Revision
 	}
-	return moveOf[op.Verb] == m.name && (m.name != moveCancel || m.entry().Actor != "") && m.seen >= op.Call
+	return moveOf[op.Verb] == m.name && m.seen >= op.Call
 }

@@ -13,6 +13,7 @@ const (
 	nowhere spot = "nowhere"
 	waiting spot = "open"
 	held    spot = "claimed"
+	lent    spot = "claimed by somebody whom nobody recorded"
 	done    spot = "done"
 	dead    spot = "dead"
 )
@@ -20,10 +21,13 @@ const (
 // jobState is the model's state of one id.
 type jobState struct {
 	spot  spot
-	token int64 // of the claim, while it is held
+	token int64 // of the latest claim
 }
 
-func (s jobState) live() bool { return s.spot == waiting || s.spot == held }
+func (s jobState) live() bool { return s.spot == waiting || s.spot == held || s.spot == lent }
+
+// at is the state after a step that makes no claim.
+func (s jobState) at(to spot) jobState { return jobState{to, s.token} }
 
 // input is what a call wants, output what it was told.
 type input struct {
@@ -48,7 +52,7 @@ func jobModel(lapse bool) porcupine.Model {
 		Init: func() []any { return []any{jobState{spot: nowhere}} },
 		Step: func(state, in, out any) []any {
 			var next []any
-			for _, s := range before(state.(jobState), in.(input), lapse) {
+			for _, s := range before(state.(jobState), lapse) {
 				for _, n := range s.step(in.(input), out.(output)) {
 					next = append(next, n)
 				}
@@ -68,15 +72,15 @@ func jobModel(lapse bool) porcupine.Model {
 }
 
 // before lists the states that a state may have become unseen, before a call.
-func before(s jobState, in input, lapse bool) []jobState {
+func before(s jobState, lapse bool) []jobState {
 	states := []jobState{s}
 	if lapse && s.spot == held {
 		// Its loss, or its release behind the scenes; and another's claim that nobody
 		// lived to tell.
-		states = append(states, jobState{spot: waiting}, jobState{spot: dead})
-		if in.token != s.token && in.verb != moveClaim {
-			states = append(states, jobState{spot: held, token: -1})
-		}
+		states = append(states, s.at(waiting), s.at(dead), s.at(lent))
+	}
+	if lapse && s.spot == lent {
+		states = append(states, s.at(waiting), s.at(dead))
 	}
 	return states
 }
@@ -105,14 +109,14 @@ func (s jobState) apply(in input) []jobState {
 		if !mine {
 			return nil
 		}
-		return []jobState{{spot: waiting}, {spot: done}, {spot: dead}}
+		return []jobState{s.at(waiting), s.at(done), s.at(dead)}
 	}
 	switch in.verb {
 	case moveEnqueue:
-		return when(!s.live() && (!in.retained || s.spot != dead), waiting)
+		return s.when(!s.live() && (!in.retained || s.spot != dead), waiting)
 	case moveClaim, moveReclaim:
 		// Tokens rise.
-		if s.spot == waiting || s.spot == held && s.token < in.token {
+		if s.live() && s.token < in.token {
 			return []jobState{{spot: held, token: in.token}}
 		}
 		return nil
@@ -122,36 +126,38 @@ func (s jobState) apply(in input) []jobState {
 		}
 		return nil
 	case moveComplete:
-		return when(mine, done)
+		return s.when(mine, done)
 	case moveFail, moveSnooze, moveRelease, moveLoss:
-		return in.either(mine)
+		return s.either(in, mine)
 	case moveCancel:
-		return when(s.live() && (in.token == 0 || mine), done)
+		return s.when(s.live() && (in.token == 0 || mine), done)
 	case moveBreak:
-		return in.either(s.spot == held && (in.token == 0 || mine))
+		return s.either(in, s.spot == lent || s.spot == held && (in.token == 0 || mine))
 	case moveRequeue:
-		return when(s.spot == done || s.spot == dead, waiting)
+		return s.when(s.spot == done || s.spot == dead, waiting)
+	case moveBury:
+		return s.when(s.spot == waiting, dead)
 	case moveDelete:
-		return when(true, nowhere)
-	case moveEdit:
+		return s.when(true, nowhere)
+	case moveEdit, moveForeign:
 		return []jobState{s}
 	}
 	return nil
 }
 
-func when(ok bool, to spot) []jobState {
+func (s jobState) when(ok bool, to spot) []jobState {
 	if !ok {
 		return nil
 	}
-	return []jobState{{spot: to}}
+	return []jobState{s.at(to)}
 }
 
 // either: back to the queue, or buried, unless it is known which.
-func (in input) either(ok bool) []jobState {
+func (s jobState) either(in input, ok bool) []jobState {
 	if in.to != "" {
-		return when(ok, in.to)
+		return s.when(ok, in.to)
 	}
-	return append(when(ok, waiting), when(ok, dead)...)
+	return append(s.when(ok, waiting), s.when(ok, dead)...)
 }
 
 // refuses tells whether a call can be refused so in this state. A finished job may
@@ -169,7 +175,9 @@ func (s jobState) refuses(in input, why Why) bool {
 		case moveCancel:
 			return !s.live()
 		case moveBreak:
-			return s.spot != held
+			return s.spot != held && s.spot != lent
+		case moveBury:
+			return s.spot != waiting
 		case moveRequeue:
 			return s.live() || s.spot == done // its payload went with it
 		}

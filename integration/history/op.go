@@ -22,6 +22,7 @@ const (
 	Cancel     Verb = "cancel"
 	Requeue    Verb = "requeue"
 	Break      Verb = "break"
+	Bury       Verb = "bury"
 	Delete     Verb = "delete" // an operator's, of a job in whatever place
 	Edit       Verb = "edit"   // an operator's, of an open job
 	Commit     Verb = "commit" // a leader's write, under the fence of its term

@@ -13,17 +13,16 @@ import (
 type Queue struct {
 	*workqueue.Queue
 	rec    *Recorder
-	name   string
 	client string
 }
 
-// Queue records the calls of q, whose name is queue, in the name of client.
-func (r *Recorder) Queue(client, queue string, q *workqueue.Queue) *Queue {
-	return &Queue{Queue: q, rec: r, name: queue, client: client}
+// Queue records the calls of q in the name of client.
+func (r *Recorder) Queue(client string, q *workqueue.Queue) *Queue {
+	return &Queue{Queue: q, rec: r, client: client}
 }
 
 func (q *Queue) begin(ctx context.Context, v Verb, id string) *Call {
-	return q.rec.Begin(ctx, Op{Client: q.client, Verb: v, Queue: q.name, ID: id})
+	return q.rec.Begin(ctx, Op{Client: q.client, Verb: v, Queue: q.Name(), ID: id})
 }
 
 // named gives a job without an id one: a call whose outcome is unknown must name its
@@ -36,7 +35,7 @@ func (q *Queue) named(p workqueue.Params) workqueue.Params {
 }
 
 func (q *Queue) beginEnqueue(ctx context.Context, p workqueue.Params) *Call {
-	return q.rec.Begin(ctx, Op{Client: q.client, Verb: Enqueue, Queue: q.name, ID: p.ID, Retained: p.Dedup == workqueue.UntilRetained})
+	return q.rec.Begin(ctx, Op{Client: q.client, Verb: Enqueue, Queue: q.Name(), ID: p.ID, Retained: p.Dedup == workqueue.UntilRetained})
 }
 
 // Enqueue is [workqueue.Queue.Enqueue].
@@ -87,6 +86,14 @@ func (q *Queue) Requeue(ctx context.Context, id string, by workqueue.By) (*workq
 func (q *Queue) BreakClaim(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
 	call := q.begin(ctx, Break, id)
 	j, err := q.Queue.BreakClaim(ctx, id, by)
+	call.End(err, fromJob(j))
+	return j, err
+}
+
+// Bury is [workqueue.Queue.Bury].
+func (q *Queue) Bury(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
+	call := q.begin(ctx, Bury, id)
+	j, err := q.Queue.Bury(ctx, id, by)
 	call.End(err, fromJob(j))
 	return j, err
 }

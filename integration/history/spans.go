@@ -102,7 +102,7 @@ func (c *checker) overlap(key jobKey, a, b Work) {
 func (c *checker) takenBySomebody(key jobKey, token int64) bool {
 	for _, m := range c.world.byJob[key] {
 		if m.from.claimed() && m.from.rev == token {
-			return m.entry().Actor != ""
+			return m.entry().Actor != "" || m.name == moveBreak || m.name == moveCancel
 		}
 	}
 	return false
