@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -39,11 +40,12 @@ func decodeConfig(value []byte) (config, error) {
 	if err := json.Unmarshal(value, &c.extra); err != nil {
 		return config{}, err
 	}
-	for _, name := range []string{"w", "paused", "mode", "actor", "reason", "at"} {
-		delete(c.extra, name)
-	}
+	maps.DeleteFunc(c.extra, func(name string, _ json.RawMessage) bool { return isOneOf(name, configFields) })
 	return c, nil
 }
+
+// configFields are the JSON names of config's fields.
+var configFields = fieldNames[config]()
 
 // configIn reads what a get of the config found, which may be nothing.
 func configIn(kvs []*mvccpb.KeyValue) (c config, rev int64, err error) {

@@ -204,10 +204,10 @@ func (r *record) state(where place, now time.Time, ownerLives func(string, int64
 	return StateScheduled
 }
 
-// fieldNames lists the JSON names of record.
-func fieldNames() map[string]struct{} {
+// fieldNames lists the JSON names of a struct.
+func fieldNames[T any]() map[string]struct{} {
 	names := map[string]struct{}{}
-	t := reflect.TypeFor[record]()
+	t := reflect.TypeFor[T]()
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if name != "" {

@@ -185,16 +185,27 @@ func unknownFields(value []byte) (map[string]json.RawMessage, error) {
 	if err := json.Unmarshal(value, &all); err != nil {
 		return nil, err
 	}
-	for name := range all {
-		if _, ok := knownFields[name]; ok {
-			delete(all, name)
-		}
-	}
+	maps.DeleteFunc(all, func(name string, _ json.RawMessage) bool { return isOneOf(name, knownFields) })
 	return all, nil
 }
 
+// isOneOf tells whether decoding takes a member for one of these fields, which it does
+// in any case of its letters. Kept as an unknown one beside the field, it would
+// overrule the field when the record is read again.
+func isOneOf(name string, fields map[string]struct{}) bool {
+	if _, ok := fields[name]; ok {
+		return true
+	}
+	for field := range fields {
+		if strings.EqualFold(name, field) {
+			return true
+		}
+	}
+	return false
+}
+
 // knownFields are the JSON names of record's fields.
-var knownFields = fieldNames()
+var knownFields = fieldNames[record]()
 
 func (r *record) claimed() bool { return r.Owner != "" }
 
