@@ -38,7 +38,7 @@ func (b *books) opened(from int64) { b.repeated = min(from, b.rev) }
 func (b *books) take(resp clientv3.WatchResponse, now int64) error {
 	events := resp.Events
 	if len(events) == 0 {
-		b.progress = max(b.progress, resp.Header.Revision)
+		b.progress = max(b.progress, resp.Header.GetRevision())
 		return nil
 	}
 	for len(events) > 0 && events[0].Kv.ModRevision <= b.repeated {
