@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,7 @@ var (
 	onPaper = params{"media": "print", "features": []params{{"name": "prefers-color-scheme", "value": "dark"}}}
 )
 
+// One browser serves all tests: starting it takes longest.
 func TestReportInBrowser(t *testing.T) {
 	browser := startChromium(t)
 	path := writeReport(t, examplePage(1))
@@ -42,9 +44,7 @@ func TestReportInBrowser(t *testing.T) {
 		{"phone", 390, onLight, false},
 	} {
 		t.Run(view.name, func(t *testing.T) {
-			browser.t = t
-			page := browser.openTab(view.width, 900, view.media)
-			page.load(path)
+			page := browser.open(t, path, view.width, view.media)
 			checkQuiet(t, page)
 			checkVisible(t, page)
 			checkText(t, page)
@@ -56,47 +56,62 @@ func TestReportInBrowser(t *testing.T) {
 			page.save(view.name)
 		})
 	}
+	t.Run("crowded", func(t *testing.T) { testCrowded(t, browser) })
+	t.Run("hostile", func(t *testing.T) { testHostile(t, browser) })
+	t.Run("checks see trouble", func(t *testing.T) { testChecksSeeTrouble(t, browser) })
+}
+
+// Twenty agents, long names, more marks than there is room for, marks at both
+// edges: labels give way, they do not pile up.
+func testCrowded(t *testing.T, browser *chromium) {
+	page := browser.open(t, writeReport(t, crowdedPage(3)), 1280, onLight)
+	checkQuiet(t, page)
+	checkText(t, page)
+	page.save("crowded")
 }
 
 // What a job's name cannot do: run, load, or break out of the drawing.
-func TestHostileReportInBrowser(t *testing.T) {
-	browser := startChromium(t)
+func testHostile(t *testing.T, browser *chromium) {
 	const evil = `</title></svg><script>document.title = "taken"</script><img src="http://127.0.0.1:9/x" onerror="document.title='taken'">`
-	page := smallPage()
-	page.Timelines[0].Lanes[0].Spans[0].Job = evil
-	page.Timelines[0].Lanes[0].Agent = evil
-	page.Results[0].Mode, page.Distributions[0].Series[0].Mode = evil, evil
-	open := browser.openTab(1280, 900, onLight)
-	open.load(writeReport(t, page))
-	checkQuiet(t, open)
+	small := smallPage()
+	small.Timelines[0].Lanes[0].Spans[0].Job = evil
+	small.Timelines[0].Lanes[0].Agent = evil
+	small.Results[0].Mode, small.Distributions[0].Series[0].Mode = evil, evil
+	page := browser.open(t, writeReport(t, small), 1280, onLight)
+	checkQuiet(t, page)
 	var title string
-	open.eval(`document.title`, &title)
+	page.eval(`document.title`, &title)
 	if title != "Race" {
 		t.Errorf("document.title = %q, want %q", title, "Race")
 	}
 	var foreign int
-	open.eval(`document.querySelectorAll("script, img, [onerror]").length`, &foreign)
+	page.eval(`document.querySelectorAll("script, img, [onerror]").length`, &foreign)
 	if foreign != 0 {
 		t.Errorf("%d elements came out of a name, want 0", foreign)
 	}
 }
 
 // The checks themselves have to see what they are for.
-func TestBrowserChecksSeeTrouble(t *testing.T) {
-	browser := startChromium(t)
+func testChecksSeeTrouble(t *testing.T, browser *chromium) {
 	path := filepath.Join(t.TempDir(), "bad.html")
-	bad := `<!doctype html><title>x</title><img src="http://127.0.0.1:9/x.png"><script>console.error("oh no"); throw new Error("broken")</script>`
+	bad := `<!doctype html><title>x</title><img src="http://127.0.0.1:9/x.png"><script>console.error("oh no"); throw new Error("broken")</script>` +
+		`<p style="color: #999">faint</p><svg class="hist"><text x="9" y="9">one</text><text x="12" y="9">two</text></svg>`
 	if err := os.WriteFile(path, []byte(bad), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	page := browser.openTab(800, 600)
-	page.load(path)
+	page := browser.open(t, path, 800, onLight)
 	requests, complaints := page.heard()
 	if got := strings.Join(requests, " "); !strings.Contains(got, "http://127.0.0.1:9/x.png") {
 		t.Errorf("requests = %q, want the image among them", requests)
 	}
 	if got := strings.Join(complaints, " "); !strings.Contains(got, "oh no") || !strings.Contains(got, "broken") {
 		t.Errorf("complaints = %q, want the message and the exception", complaints)
+	}
+	if got := page.overlaps(); !slices.Equal(got, []string{"one on two"}) {
+		t.Errorf("overlaps = %q, want one on two", got)
+	}
+	if got := page.faint(); len(got) != 1 || !strings.HasPrefix(got[0], "P.") {
+		t.Errorf("faint = %q, want the paragraph", got)
 	}
 }
 
@@ -189,23 +204,35 @@ const luminance = `function luminance(colour) {
 // from its ground as WCAG AA asks.
 func checkText(t *testing.T, page tab) {
 	t.Helper()
-	var overlaps []string
-	page.eval(`[...document.querySelectorAll("svg.line, svg.hist")].flatMap(svg => {
+	for _, overlap := range page.overlaps() {
+		t.Errorf("labels overlap: %s", overlap)
+	}
+	for _, text := range page.faint() {
+		t.Errorf("contrast below 4.5: %s", text)
+	}
+}
+
+// overlaps finds labels of one drawing that lie on each other.
+func (p tab) overlaps() (found []string) {
+	p.t.Helper()
+	p.eval(`[...document.querySelectorAll("svg.line, svg.hist")].flatMap(svg => {
 		const texts = [...svg.querySelectorAll("text")].map(e => ({text: e.textContent, box: e.getBoundingClientRect()}));
 		const touch = (a, b) => a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
 		return texts.flatMap((a, i) => texts.slice(i + 1).filter(b => touch(a.box, b.box)).map(b => a.text + " on " + b.text));
-	})`, &overlaps)
-	for _, overlap := range overlaps {
-		t.Errorf("labels overlap: %s", overlap)
-	}
-	var faint []string
-	page.eval(luminance+`(() => {
+	})`, &found)
+	return found
+}
+
+// faint finds text with too little contrast to what it stands on.
+func (p tab) faint() (found []string) {
+	p.t.Helper()
+	p.eval(luminance+`(() => {
 		const clear = /rgba\(.*, 0\)|transparent/;
 		const ground = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!clear.test(c)) return c; } return "rgb(255, 255, 255)"; };
 		const ratio = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
 		const found = new Map();
 		for (const e of document.querySelectorAll("body *")) {
-			if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest("title, desc, .vh")) continue;
+			if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest("title, desc, script, .vh")) continue;
 			const inDrawing = e.closest("svg") !== null;
 			let under = ground(e);
 			if (e.classList.contains("job")) under = getComputedStyle(e.parentElement.querySelector(".bar")).fill;
@@ -213,8 +240,6 @@ func checkText(t *testing.T, page tab) {
 			if (r < 4.5) found.set(e.tagName + "." + e.getAttribute("class"), r.toFixed(2));
 		}
 		return [...found].map(f => f.join(" "));
-	})()`, &faint)
-	for _, text := range faint {
-		t.Errorf("contrast below 4.5: %s", text)
-	}
+	})()`, &found)
+	return found
 }

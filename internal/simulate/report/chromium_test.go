@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,7 +21,7 @@ const requireBrowser = "LEASEKIT_REQUIRE_BROWSER"
 
 // browserPatience bounds one test's whole conversation with the browser. It is
 // a deadline against hanging, not an expectation.
-const browserPatience = 2 * time.Minute
+const browserPatience = 5 * time.Minute
 
 // chromium is a headless browser, spoken to in the DevTools protocol through
 // two pipes: JSON messages, each ended by a zero byte. It is for one goroutine.
@@ -197,11 +198,15 @@ type tab struct {
 // params are the arguments of a call.
 type params map[string]any
 
-// openTab makes an empty page whose every request, message and error is heard.
-func (b *chromium) openTab(width, height int, media ...params) tab {
-	b.t.Helper()
+// open shows a file in a new tab, waits until all of it is there, and listens
+// to every request, message and error from the start. Trouble from here on,
+// with this tab or another, is t's.
+func (b *chromium) open(t *testing.T, path string, width int, media params) tab {
+	t.Helper()
+	b.t, b.events = t, nil
 	var target struct{ TargetID string }
 	b.call("", "Target.createTarget", params{"url": "about:blank"}, &target)
+	t.Cleanup(func() { b.call("", "Target.closeTarget", params{"targetId": target.TargetID}, nil) })
 	var attached struct{ SessionID string }
 	b.call("", "Target.attachToTarget", params{"targetId": target.TargetID, "flatten": true}, &attached)
 	page := tab{b, attached.SessionID}
@@ -209,23 +214,16 @@ func (b *chromium) openTab(width, height int, media ...params) tab {
 		page.call(page.session, domain+".enable", params{}, nil)
 	}
 	page.call(page.session, "Emulation.setDeviceMetricsOverride",
-		params{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
-	for _, emulated := range media {
-		page.call(page.session, "Emulation.setEmulatedMedia", emulated, nil)
-	}
+		params{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
+	page.call(page.session, "Emulation.setEmulatedMedia", media, nil)
 	b.events = nil
-	return page
-}
-
-// load opens a file and waits until all of it is there.
-func (p tab) load(path string) {
-	p.t.Helper()
 	var answer struct{ ErrorText string }
-	p.call(p.session, "Page.navigate", params{"url": "file://" + path}, &answer)
+	page.call(page.session, "Page.navigate", params{"url": "file://" + path}, &answer)
 	if answer.ErrorText != "" {
-		p.t.Fatalf("open %s: %s", path, answer.ErrorText)
+		t.Fatalf("open %s: %s", path, answer.ErrorText)
 	}
-	p.await(p.session, "Page.loadEventFired")
+	page.await(page.session, "Page.loadEventFired")
+	return page
 }
 
 // eval computes a JavaScript expression in the page into result.
@@ -247,10 +245,13 @@ func (p tab) eval(expression string, result any) {
 	}
 }
 
-// save writes what the page looks like beside the test's other artifacts, which
-// go test keeps under -artifacts.
+// save keeps what the page looks like when go test runs with -artifacts, which
+// is how to look at the report.
 func (p tab) save(name string) {
 	p.t.Helper()
+	if wanted := flag.Lookup("test.artifacts"); wanted == nil || wanted.Value.String() != "true" {
+		return
+	}
 	var shot struct{ Data []byte }
 	p.call(p.session, "Page.captureScreenshot", params{"format": "png", "captureBeyondViewport": true}, &shot)
 	path := filepath.Join(p.t.ArtifactDir(), fmt.Sprintf("%s.png", name))

@@ -33,7 +33,7 @@ type distributionView struct {
 
 // seriesView is one mode's row. X positions are measured, Y positions follow.
 type seriesView struct {
-	Mode, Count                      string
+	Mode, ShortMode, Count           string
 	TextY, BarsY, BaseY, BoxY, BoxHi px
 	Bars                             []binView
 	HasBox                           bool
@@ -112,17 +112,24 @@ func classesFor(all []Series, summaries []summary) bins {
 
 func newSeriesView(series Series, s summary, classes bins, scale axis, unit string, y px) seriesView {
 	row := seriesView{
-		Mode:  cmp.Or(series.Mode, "unnamed"),
-		Count: "no samples",
+		Mode: cmp.Or(series.Mode, "unnamed"), Count: "no samples",
 		TextY: y + 12, BarsY: y + distHead, BaseY: y + distHead + distBars,
 		BoxY: y + distHead + distBars + distBox/2 + 1, BoxHi: y + distHead + distBars + distBox,
 	}
 	row.Published = newPublishedView(series.Published, scale)
 	row.Stats = statCells(s, series.Published)
+	if s.n > 0 {
+		row.Count = fmt.Sprintf("n %s · median %s", groupThousands(strconv.Itoa(s.n)), formatNumber(s.p50))
+	}
+	room := float64(distRight-distLeft) - textWidth(row.Count) - 30
+	if row.Published != nil {
+		room -= textWidth(row.Published.Label)
+	}
+	// The name is bold, which is wider than what textWidth knows of.
+	row.ShortMode = shorten(row.Mode, room/1.15)
 	if s.n == 0 {
 		return row
 	}
-	row.Count = fmt.Sprintf("n %s · median %s", groupThousands(strconv.Itoa(s.n)), formatNumber(s.p50))
 	row.HasBox = true
 	row.P5, row.P25, row.P50 = scale.at(s.p5), scale.at(s.p25), scale.at(s.p50)
 	row.P95, row.BoxTop = scale.at(s.p95), row.BoxY-4

@@ -246,6 +246,36 @@ func exampleDistributions(rng *rand.Rand) []report.Distribution {
 	}
 }
 
+// crowdedPage has one timeline with too much of everything, and series whose
+// figures are far apart.
+func crowdedPage(seed uint64) report.Page {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	kinds := []report.Kind{report.LeaseEnd, report.Crash, report.Freeze, report.Wake, report.Refusal, report.Takeover,
+		report.Partition, report.Heal, report.Leader, "a kind of its own"}
+	outcomes := []report.Outcome{report.Saved, report.Duplicate, report.Refused, report.Lost, report.Running, "odd"}
+	crowd := report.Timeline{Scenario: "crowd", Mode: "claim"}
+	for agent := range 20 {
+		lane := report.Lane{Agent: fmt.Sprintf("worker-%d.example.internal", agent)}
+		for job := range 10 {
+			start := randomTime(rng, 0, 60000)
+			lane.Spans = append(lane.Spans, report.Span{Job: fmt.Sprintf("job-%d", agent*10+job), Start: start,
+				End: start + randomTime(rng, 10, 9000), Outcome: outcomes[rng.IntN(len(outcomes))]})
+		}
+		for n := range agent * 3 {
+			crowd.Marks = append(crowd.Marks, report.Mark{At: randomTime(rng, 0, 64000), Agent: lane.Agent,
+				Kind: kinds[rng.IntN(len(kinds))], Job: fmt.Sprintf("job-%d", n)})
+		}
+		crowd.Lanes = append(crowd.Lanes, lane)
+	}
+	for range 8 {
+		crowd.Marks = append(crowd.Marks, report.Mark{At: randomTime(rng, 0, 70000), Kind: report.Leader})
+	}
+	far := report.Distribution{Name: "far apart", Unit: "ms", Series: []report.Series{
+		{Mode: "small", Samples: []float64{1e-7, 2e-7, 3e-7}}, {Mode: "large", Samples: []float64{8e11, 9e11, 123456789012}, Published: new(-5e11)},
+		{Mode: "a mode with a name that is much too long for its place", Samples: []float64{1}, Published: new(123456.75)}}}
+	return report.Page{Title: "A crowd", Timelines: []report.Timeline{crowd}, Distributions: []report.Distribution{far}}
+}
+
 func randomTime(rng *rand.Rand, from, to int) time.Duration {
 	return time.Duration(from)*time.Millisecond + time.Duration(rng.Int64N(int64(to-from)*int64(time.Millisecond)))
 }

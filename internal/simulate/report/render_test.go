@@ -129,7 +129,8 @@ func TestPageIsSelfContained(t *testing.T) {
 }
 
 func TestSameInputSameBytes(t *testing.T) {
-	if render(t, examplePage(7)) != render(t, examplePage(7)) {
+	first, second := render(t, examplePage(7)), render(t, examplePage(7))
+	if first != second {
 		t.Error("the same page was rendered in two ways")
 	}
 }
