@@ -19,6 +19,8 @@ import (
 // record, and its revision the token. Level-triggered: an entry that is there and
 // not begun is begun, whenever it came. Safe for concurrent use.
 type inbox struct {
+	keys   coord.QueueKeys
+	sid    string
 	prefix string
 	// adopt and forget tell the session's registry of the claims that are here, so that
 	// Close gives them back and the reconciler leaves them alone.
@@ -49,7 +51,7 @@ var _, _ coord.Sink = (*inbox)(nil), registration{}
 
 func newInbox(q *Queue, s *coord.Session) *inbox {
 	return &inbox{
-		prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		keys: q.keys, sid: s.ID(), prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		adopt: func(at located) {
 			// A session that is over registers nothing; then leave gives the entry back.
 			_ = s.Adopt(at.record.Nonce, func(ctx context.Context) error { return q.giveBack(ctx, s, at, unbegun("the session is closed")) })
@@ -127,14 +129,25 @@ func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 		}
 		b.drop(key, kv.ModRevision) // assigned anew: the earlier attempt is over
 	}
-	r, err := decodeRecord(kv.Value)
-	if err != nil || !r.claimed() || b.closed {
+	r := b.read(kv)
+	if r == nil || b.closed {
 		return nil // foreign: it blocks nothing, and doctor shows it; or it is too late
 	}
 	e := &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}}
 	b.entries[key] = e
 	b.adopt(e.at)
 	return e
+}
+
+// read returns the claim that an entry is, or nil: what cannot be read, lies under
+// another job's name, or is another session's claim is no assignment of this session,
+// and nothing is done in its name.
+func (b *inbox) read(kv *mvccpb.KeyValue) *record {
+	r, err := decodeRecord(kv.Value)
+	if err != nil || r.Owner != b.sid || b.keys.Assigned(b.sid, r.ID) != string(kv.Key) {
+		return nil
+	}
+	return r
 }
 
 // drop takes an entry out: its job is settled, or was taken away, and then its

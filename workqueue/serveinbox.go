@@ -3,9 +3,11 @@ package workqueue
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -86,10 +88,10 @@ func (w *Worker) followInbox(ctx context.Context, s *coord.Session, box *inbox) 
 
 // surelyIdle confirms that the inbox is empty, once the mode is another: then no
 // assignment is applied any more, but the last may not show yet. What was assigned
-// before the switch is worked off first.
+// before the switch is worked off first. Foreign keys in it keep nobody.
 func (w *Worker) surelyIdle(ctx context.Context, box *inbox) bool {
-	resp, err := w.q.store.Get(ctx, box.prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
-	return err == nil && resp.Count == 0
+	resp, err := w.q.store.Get(ctx, box.prefix, clientv3.WithPrefix())
+	return err == nil && !slices.ContainsFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return box.read(kv) != nil })
 }
 
 // fillFrom begins as many entries as there are free slots, and gives back those that
