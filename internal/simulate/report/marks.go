@@ -221,13 +221,14 @@ func (v *timelineView) linkTakeovers(scale axis) {
 }
 
 // abandonedRun finds the run that a takeover continues: the latest of the same
-// job by somebody else.
+// job by somebody else that did not finish it.
 func (v *timelineView) abandonedRun(takeover Mark, by *laneView) (*laneView, placedSpan) {
 	var lane *laneView
 	var run placedSpan
 	for _, candidate := range v.Lanes {
 		for _, span := range candidate.spans {
-			if candidate == by || span.Job != takeover.Job || span.Start > takeover.At {
+			finished := span.Outcome == Saved || span.Outcome == Duplicate
+			if candidate == by || finished || span.Job != takeover.Job || span.Start > takeover.At {
 				continue
 			}
 			if lane == nil || span.Start > run.Start {

@@ -34,8 +34,8 @@ type Page struct {
 
 // Setting is one thing that has to be known to run the same again.
 type Setting struct {
-	Name  string
-	Value string
+	Name  string // "seed"
+	Value string // "1"
 }
 
 // Check is one promise and whether this run kept it.
@@ -68,8 +68,8 @@ type Measure struct {
 
 // Result is what one mode did in one scenario.
 type Result struct {
-	Scenario string
-	Mode     string
+	Scenario string // groups results into one table
+	Mode     string // heads the column
 	// Trials is how many trials the figures are taken over.
 	Trials int
 	// Figures belong to Page.Measures by position. Missing ones count as not
@@ -94,8 +94,8 @@ type Figure struct {
 // trial's start, in the time that the reader is to see: the caller has divided
 // them by the time scale.
 type Timeline struct {
-	Scenario string
-	Mode     string
+	Scenario string // timelines of one scenario share their scale
+	Mode     string // heads the drawing
 	// Note is one sentence on what to look at, or empty.
 	Note string
 	// Lanes are the agents, from top to bottom.
@@ -107,6 +107,7 @@ type Timeline struct {
 
 // Lane is one agent's row in a timeline.
 type Lane struct {
+	// Agent names the lane. Two lanes of one name are drawn as one.
 	Agent string
 	// Spans are the runs of jobs, in any order. Where two overlap in time, the
 	// lane grows higher.
@@ -116,11 +117,13 @@ type Lane struct {
 // Span is one run of one job by one agent.
 type Span struct {
 	// Job is the label in the bar; a short one ("7") fits into more bars.
-	Job   string
+	Job string
+	// Start is when the run began.
 	Start time.Duration
 	// End is when the run ended. A span that ends before it starts is drawn to
 	// the end of the timeline: nobody saw it end.
-	End     time.Duration
+	End time.Duration
+	// Outcome is how it ended.
 	Outcome Outcome
 	// Note is an optional remark for the tooltip.
 	Note string
@@ -145,9 +148,9 @@ const (
 
 // Mark is one moment in a timeline.
 type Mark struct {
-	At    time.Duration
-	Agent string
-	Kind  Kind
+	At    time.Duration // since the trial's start
+	Agent string        // whom it concerns; empty for all
+	Kind  Kind          // what happened
 	// Job is the job concerned, or empty. A Takeover with a job is joined by a
 	// line with the run that it continues.
 	Job string
@@ -180,12 +183,14 @@ type Distribution struct {
 	// Unit names the axis: "ms", "jobs per trial".
 	Unit string
 	// Note is one sentence, or empty.
-	Note   string
+	Note string
+	// Series are the modes, from top to bottom.
 	Series []Series
 }
 
 // Series is one mode's samples.
 type Series struct {
+	// Mode names the row.
 	Mode string
 	// Samples may be in any order and are not changed. NaN and the infinities
 	// are left out and counted.
