@@ -32,6 +32,7 @@ type Claim struct {
 
 	mu      sync.Mutex
 	settled bool
+	given   bool // back by the session's Close, under a handler that still runs
 }
 
 // Claim claims one job for the session, without a Worker: the first in the

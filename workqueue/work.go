@@ -182,9 +182,9 @@ func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
 	defer cancel()
 	err := c.close(ctx, e, nil, nil)
 	switch {
-	case errors.Is(err, ErrSettled):
+	case errors.Is(err, ErrSettled) && !c.wasGivenBack():
 		return // the handler closed it itself
-	case errors.Is(err, coord.ErrFenced):
+	case errors.Is(err, coord.ErrFenced), errors.Is(err, ErrSettled):
 		settled.Refused, settled.Err = true, err
 	case err != nil:
 		settled.Err = err

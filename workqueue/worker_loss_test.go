@@ -301,3 +301,40 @@ func TestSuspectsRunAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a handler returns after its session's Close gave its claim back counts for
+// nothing, and the worker says so.
+func TestSettledAfterTheSessionGaveTheClaimBack(t *testing.T) {
+	t.Parallel()
+	cl, root := shared(t)
+	q := openAt(t, cl, workqueue.Config{Root: root})
+	m := coord.NewMember(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = m.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	settled := make(chan workqueue.Settlement, 8)
+	run(t, q, workqueue.WorkerConfig{Member: m, Hooks: workqueue.Hooks{
+		Settled: func(_ *workqueue.Job, s workqueue.Settlement) { settled <- s },
+	}}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
+		if c.Job().Attempt > 1 {
+			return []byte("again"), nil
+		}
+		s, err := m.Session(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []byte("late"), s.Close(context.WithoutCancel(ctx))
+	})
+	enqueue(t, q, workqueue.Params{ID: "j"})
+	first := receive(t, settled, "the first attempt is settled")
+	if !first.Refused || first.Err == nil {
+		t.Errorf("got %+v, want it refused", first)
+	}
+	if j := wait(t, q, "j"); string(j.Result) != "again" {
+		t.Errorf("got result %q", j.Result)
+	}
+}
