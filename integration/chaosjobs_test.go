@@ -153,9 +153,14 @@ func (h chaosHandler) chain(ctx context.Context, c *workqueue.Claim, result []by
 	call := h.rec.Begin(ctx, history.Op{Client: c.Job().Owner, Verb: history.Enqueue, Queue: chaosQueue, ID: id})
 	err = h.rec.Complete(ctx, c, result, ops...)
 	call.End(err, func(op *history.Op) {
-		if op.Result == history.Refused {
+		switch op.Result {
+		case history.Refused:
 			// It says something about the claim, and nothing about the new job.
 			op.Result, op.Why = history.NotApplied, ""
+		case history.Applied:
+			// At a revision that is not told. That it happened with the completion is
+			// checked among its effects.
+			op.Result = history.Unknown
 		}
 	})
 	return err

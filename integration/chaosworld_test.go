@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -36,15 +35,12 @@ type chaosWorld struct {
 	env     *faults.Env
 	admin   *clientv3.Client
 	rpcs    history.RPCs
-	dir     string // for the logs of processes, and pictures
+	dir     string // for the logs of processes, and pictures; go test -artifacts keeps it
 }
 
 func newChaosWorld(t *testing.T, cfg chaosConfig) *chaosWorld {
 	t.Helper()
-	w := &chaosWorld{cfg: cfg, cluster: etcdtest.New(t, etcdtest.Config{Members: cfg.members}), dir: t.TempDir()}
-	if dir := os.Getenv("LEASEKIT_CHAOS_DIR"); dir != "" {
-		w.dir = dir
-	}
+	w := &chaosWorld{cfg: cfg, cluster: etcdtest.New(t, etcdtest.Config{Members: cfg.members}), dir: t.ArtifactDir()}
 	enableAuth(t, w.cluster.Client(t))
 	w.admin = dialAs(t, adminUser, w.cluster.Endpoints())
 	w.env = &faults.Env{
@@ -137,7 +133,7 @@ func (w *chaosWorld) openBehind(t *testing.T, rec *history.Recorder, name string
 			t.Errorf("close queue: %v", err)
 		}
 	})
-	return rec.Queue(name, chaosQueue, q)
+	return rec.Queue(name, q)
 }
 
 // queueConfig is everybody's: short pauses, so that much happens.
