@@ -116,6 +116,28 @@ LEASECTL_CLAIM_KEY. etcdctl txn can guard a write with it: mod("KEY") = "TOKEN".
 People are guarded alike: jobs requeue and jobs cancel act only on the revision
 that they showed, or on --revision, and exit with 5 when the job has moved.
 `,
+	"scripts": `How a script, or a program in any language, works jobs step by step.
+
+  S=$(leasectl session open --ttl 15s)                     who one is, and how long
+                                                           one may be silent
+  leasectl session keepalive "$S"                          every few seconds, beside
+                                                           the work; exit code 5:
+                                                           stop, others take over
+  leasectl jobs claim mail --session "$S" --wait 30s       a job with its token and
+                                                           nonce; exit code 3: none
+  leasectl jobs progress   mail/ID --token N --nonce X     reports, from stdin
+  leasectl jobs checkpoint mail/ID --token N --nonce X     for the next attempt
+  leasectl jobs complete   mail/ID --token N --nonce X     the result, from stdin
+  leasectl jobs fail       mail/ID --token N --nonce X --error TEXT
+  leasectl jobs release    mail/ID --token N --nonce X     given back, not counted
+  leasectl session close "$S"
+
+Exit code 5 of the steps means that the token is not the current one: somebody else
+owns the job, or it is over, and nothing was changed. A step that was cut off can
+be repeated: completing what one has completed oneself is exit code 5 as well.
+
+examples/scripts has a whole worker in sh and one in Python.
+`,
 	"exec": `What a command that works jobs gets, and what its end means.
 
   stdin                      the payload, byte for byte

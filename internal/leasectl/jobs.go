@@ -14,5 +14,9 @@ hold slashes; a slash in the queue's name is written %2F. See leasectl help stat
   leasectl jobs requeue mail/welcome-7 --reason "smtp is back"
   leasectl jobs cancel mail/welcome-7`,
 		Aliases: []string{"job", "j"},
-	}, newJobsLs(a), newJobsGet(a), newJobsRequeue(a), newJobsCancel(a))
+	},
+		newJobsLs(a), newJobsGet(a),
+		newJobsRequeue(a), newJobsCancel(a),
+		newJobsClaim(a), newJobsProgress(a), newJobsCheckpoint(a), newJobsComplete(a), newJobsFail(a), newJobsRelease(a),
+	)
 }

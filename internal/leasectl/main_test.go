@@ -63,6 +63,10 @@ func mainWithProbe() {
 // TestScripts runs every script in testdata/script, each under a root of its own in one shared etcd.
 func TestScripts(t *testing.T) {
 	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -72,6 +76,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOSTPORT", strings.TrimPrefix(etcd.Endpoints()[0], "http://"))
 			env.Setenv("LEASECTL_ROOT", "/"+filepath.Base(env.WorkDir)+"/")
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
+			env.Setenv("EXAMPLES", examples)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -1,0 +1,153 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+func newJobsClaim(a *app) *cobra.Command {
+	var session string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "claim QUEUE --session S",
+		Short: "Claim the next job for a session, from a script",
+		Long: `Claim the next job for a session, and print what is needed to work it: its token
+proves the claim to jobs progress, checkpoint, complete, fail and release, and its
+nonce covers a cluster that was restored from a backup. The claim lasts as long as
+the session is renewed. Exit code 3 means that nothing is claimable.`,
+		Example: `  leasectl jobs claim mail --session "$S" -o json
+  leasectl jobs claim mail --session "$S" --wait 30s -o json >job.json`,
+		Args: takes("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := a.format(formatJSON, formatName)
+			if err != nil {
+				return err
+			}
+			switch {
+			case session == "":
+				return usagef("S=$(leasectl session open) and --session \"$S\"", "--session is missing: a claim needs an owner that can be seen to live")
+			case wait < 0:
+				return usagef("--wait 30s", "--wait is %v: it must not be negative", wait)
+			}
+			return a.withQueue(cmd.Context(), args[0], func(c *connection, q *workqueue.Queue) error {
+				claim, err := a.claimFor(cmd.Context(), c, q, session, wait)
+				if err != nil {
+					return err
+				}
+				return a.printClaim(format, claim, session)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&session, "session", "", "claim for session `S`, as session open printed it")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait up to `TIME` for a job")
+	return writes(cmd)
+}
+
+// claimedItem is a claim in JSON. Token is a string: it may exceed what a JSON number keeps exactly.
+type claimedItem struct {
+	ID               string  `json:"id"`
+	Queue            string  `json:"queue"`
+	Kind             string  `json:"kind"`
+	Token            string  `json:"token"`
+	Nonce            string  `json:"nonce"`
+	Attempt          int     `json:"attempt"`
+	Session          string  `json:"session"`
+	IdempotencyKey   string  `json:"idempotency_key"`
+	Timeout          string  `json:"timeout,omitempty"`
+	Payload          *string `json:"payload,omitempty"`
+	PayloadBase64    []byte  `json:"payload_base64,omitempty"`
+	Checkpoint       *string `json:"checkpoint,omitempty"`
+	CheckpointBase64 []byte  `json:"checkpoint_base64,omitempty"`
+}
+
+func (a *app) printClaim(format string, claim *workqueue.Claim, session string) error {
+	j := claim.Job()
+	if format == formatName {
+		return a.printLine(nameOf(j))
+	}
+	item := claimedItem{
+		ID: j.ID, Queue: j.Queue, Kind: j.Kind, Token: claim.Token().String(), Nonce: claim.Fence().Nonce,
+		Attempt: j.Attempt, Session: session, IdempotencyKey: j.IdempotencyKey(),
+	}
+	if j.Timeout > 0 {
+		item.Timeout = j.Timeout.String()
+	}
+	payload := j.Payload
+	if payload == nil {
+		payload = []byte{}
+	}
+	item.Payload, item.PayloadBase64 = textOrBytes(payload)
+	item.Checkpoint, item.CheckpointBase64 = textOrBytes(j.Checkpoint)
+	return printJSON(a.out, item)
+}
+
+// claimFor claims a job for a session that lives without a process, and leaves it so.
+func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, session string, wait time.Duration) (claim *workqueue.Claim, err error) {
+	opening, cancel := a.bounded(ctx)
+	defer cancel()
+	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Resume: session})
+	if err != nil {
+		return nil, sessionGone(err)
+	}
+	defer func() {
+		ctx, cancel := a.bounded(context.WithoutCancel(ctx))
+		defer cancel()
+		err = errors.Join(err, s.Leave(ctx))
+	}()
+	working, stop := s.Context(ctx)
+	defer stop()
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return nil, err
+	}
+	keys := store.Keys().Queue(q.Name())
+	return a.claimWithin(working, q, s, wait, func(ctx context.Context) <-chan error {
+		return watchPrefixes(ctx, store, []string{keys.Jobs(), keys.Config(), store.Keys().Sessions()})
+	})
+}
+
+// claimWithin claims once, and again when something changes or a job may have come due, until the time is over.
+func (a *app) claimWithin(ctx context.Context, q *workqueue.Queue, s *coord.Session, wait time.Duration, watch func(context.Context) <-chan error) (*workqueue.Claim, error) {
+	claim, err := a.claimOnce(ctx, q, s)
+	if wait == 0 || !errors.Is(err, workqueue.ErrEmpty) {
+		return claim, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	changed := watch(waiting)
+	due := time.NewTicker(time.Second)
+	defer due.Stop()
+	for {
+		select {
+		case werr := <-changed:
+			if werr != nil {
+				return nil, werr
+			}
+		case <-due.C:
+		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return nil, err
+		}
+		if claim, err = a.claimOnce(ctx, q, s); !errors.Is(err, workqueue.ErrEmpty) {
+			return claim, err
+		}
+	}
+}
+
+func (a *app) claimOnce(ctx context.Context, q *workqueue.Queue, s *coord.Session) (*workqueue.Claim, error) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	claim, err := q.Claim(ctx, s)
+	if errors.Is(err, workqueue.ErrEmpty) {
+		return nil, &failure{code: exitNotFound, err: fmt.Errorf("nothing is claimable in queue %s: %w", q.Name(), err), try: "--wait 30s"}
+	}
+	return claim, err
+}
