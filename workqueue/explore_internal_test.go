@@ -1,0 +1,355 @@
+package workqueue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// stageSet is a small world whose every interleaving is to be tried.
+type stageSet struct {
+	name  string
+	cast  []string // actors
+	setup []string // lines that lead to the first state
+	// calls are what actors may send, and at most how often in all.
+	calls map[string][]string
+	max   map[string]int
+	// faults bound what happens around them, over the whole of a run.
+	faults spent
+	nonces nonces
+	params Params
+	// exact keeps revisions as they are, for etcd that is taken back: else states that
+	// differ only in how many revisions went by are one state.
+	exact bool
+	// depth bounds the number of steps; 0 does not.
+	depth int
+}
+
+// report is what a search has seen.
+type report struct {
+	states, steps, depth int
+	applied, refused     int
+	complete             bool // everything within the bounds was seen
+	script               []string
+	err                  error
+}
+
+func (r report) String() string {
+	s := fmt.Sprintf("%d states, %d transitions, depth %d, %d requests applied and %d refused", r.states, r.steps, r.depth, r.applied, r.refused)
+	if !r.complete {
+		s += ", not all"
+	}
+	return s
+}
+
+// node is a state that was reached, and from where.
+type node struct {
+	p      *play
+	parent int
+	line   string
+	depth  int
+}
+
+// explore tries every interleaving, breadth first, so that what it finds is as short
+// as it can be. It stops at the first violation, or after limit states.
+func explore(set stageSet, drop func(builder, compare string) bool, limit int) report {
+	p := set.start(drop)
+	seen := map[uint64]struct{}{}
+	seed := maphash.MakeSeed()
+	var enc encoder
+	seen[maphash.Bytes(seed, enc.encode(p, set.exact))] = struct{}{}
+	nodes := []node{{p: p, parent: -1}}
+	r := report{complete: true}
+	for i := 0; i < len(nodes); i++ {
+		at := nodes[i]
+		if set.depth > 0 && at.depth >= set.depth {
+			r.complete = false
+			continue
+		}
+		for _, line := range set.choices(at.p) {
+			next := at.p.copy()
+			what, err := next.run(line)
+			if errors.Is(err, errCannot) {
+				continue
+			}
+			r.steps++
+			switch {
+			case err != nil:
+				r.script, r.err = append(path(nodes, i), line), err
+				r.states, r.depth = len(nodes), at.depth+1
+				return r
+			case strings.HasPrefix(what, "applied"):
+				r.applied++
+			case strings.HasPrefix(what, "refused"):
+				r.refused++
+			}
+			h := maphash.Bytes(seed, enc.encode(next, set.exact))
+			if _, ok := seen[h]; ok {
+				continue
+			}
+			if len(nodes) >= limit {
+				r.complete = false
+				continue
+			}
+			seen[h] = struct{}{}
+			nodes = append(nodes, node{p: next, parent: i, line: line, depth: at.depth + 1})
+			r.depth = max(r.depth, at.depth+1)
+		}
+		nodes[i].p = nil // its lines are enough to print
+	}
+	r.states = len(nodes)
+	return r
+}
+
+// path is the script that leads to a node.
+func path(nodes []node, i int) (lines []string) {
+	for ; nodes[i].parent >= 0; i = nodes[i].parent {
+		lines = append(lines, nodes[i].line)
+	}
+	slices.Reverse(lines)
+	return lines
+}
+
+// start is the first state.
+func (set stageSet) start(drop func(builder, compare string) bool) *play {
+	space, err := coord.NewKeyspace("/p/")
+	if err != nil {
+		panic(err)
+	}
+	p := newPlay(space, set.cast...)
+	p.nonce, p.perJob, p.drop, p.doubled = set.nonces, set.params, drop, set.faults.twice > 0
+	p.open()
+	for _, line := range set.setup {
+		if _, err := p.run(line); err != nil {
+			panic(fmt.Sprintf("%s: %s: %v", set.name, line, err))
+		}
+	}
+	for i := range p.actors {
+		p.actors[i].calls = 0
+	}
+	p.calls, p.spent = nil, spent{forgotten: p.spent.forgotten}
+	return p
+}
+
+// choices are the lines that could be next. Those that make no sense are left out by
+// running them.
+func (set stageSet) choices(p *play) (lines []string) {
+	f, s := set.faults, p.spent
+	for i := range p.actors {
+		a := &p.actors[i]
+		switch {
+		case a.crashed:
+		case a.flight != nil:
+			lines = append(lines, "arrive "+a.name)
+			if s.lost < f.lost {
+				lines = append(lines, "unheard "+a.name, "lose "+a.name)
+			}
+		default:
+			if a.calls < set.max[a.name] {
+				for _, call := range set.calls[a.name] {
+					verb, rest, _ := strings.Cut(call, " ")
+					lines = append(lines, strings.TrimSpace("send "+verb+" "+a.name+" "+rest))
+				}
+			}
+			if a.sess.id != "" {
+				lines = append(lines, "take "+a.name+" x")
+			}
+		}
+		if slices.ContainsFunc(p.late, func(m *message) bool { return m.who == i }) {
+			lines = append(lines, "late "+a.name)
+		}
+		if s.twice < f.twice && p.last[i] != nil {
+			lines = append(lines, "twice "+a.name)
+		}
+		if a.sess.id == "" {
+			continue
+		}
+		if s.expired < f.expired {
+			lines = append(lines, "expire "+a.name)
+		}
+		if s.crashed < f.crashed && !a.crashed && a.name[0] == 'w' {
+			lines = append(lines, "crash "+a.name)
+		}
+		if s.left < f.left && a.name[0] == 'w' {
+			lines = append(lines, "leave "+a.name)
+		}
+		if s.led < f.led && a.name[0] == 'd' {
+			lines = append(lines, "lead "+a.name)
+		}
+	}
+	if s.forgotten < f.forgotten {
+		lines = append(lines, "forget")
+	}
+	if s.restored < f.restored {
+		lines = append(lines, "restore")
+	}
+	if s.foreign < f.foreign {
+		lines = append(lines, "foreign")
+	}
+	return lines
+}
+
+// encoder writes plays as bytes: equal ones behave alike from there on.
+type encoder struct {
+	buf  []byte
+	revs []int64
+	rank func(int64) int64
+}
+
+// encode goes over the play twice: the first time to collect the revisions that
+// occur, so that the second can write their ranks.
+func (e *encoder) encode(p *play, exact bool) []byte {
+	if exact {
+		e.rank = func(r int64) int64 { return r }
+		e.buf = e.play(e.buf[:0], p)
+		return binary.AppendVarint(e.buf, p.etcd.Rev())
+	}
+	e.revs = e.revs[:0]
+	e.rank = func(r int64) int64 { e.revs = append(e.revs, r); return 0 }
+	e.buf = e.play(e.buf[:0], p)
+	slices.Sort(e.revs)
+	e.revs = slices.Compact(e.revs)
+	e.rank = func(r int64) int64 {
+		i, _ := slices.BinarySearch(e.revs, r)
+		if r == 0 {
+			return -1
+		}
+		return int64(i)
+	}
+	e.buf = e.play(e.buf[:0], p)
+	return e.buf
+}
+
+func (e *encoder) play(b []byte, p *play) []byte {
+	b = p.etcd.AppendCanonical(b, e.rank, func(b []byte, kv *mvccpb.KeyValue) []byte { return e.value(b, kv.Value) })
+	for i := range p.actors {
+		b = e.actor(b, &p.actors[i])
+	}
+	for _, m := range p.late {
+		b = e.message(append(b, 'l'), m)
+	}
+	if p.doubled {
+		for _, m := range p.last {
+			b = e.message(append(b, 'm'), m)
+		}
+	}
+	for _, c := range p.calls {
+		b = append(b, byte(c.applied))
+		if c.told != "" {
+			b = append(b, c.told[0])
+		}
+	}
+	b = e.spec(b, p.told)
+	s := p.spent
+	return append(b, byte(s.lost), byte(s.expired), byte(s.crashed), byte(s.forgotten), byte(s.restored), byte(s.foreign), byte(s.twice), byte(s.led), byte(s.left), byte(p.nonces))
+}
+
+func (e *encoder) actor(b []byte, a *actor) []byte {
+	b = append(b, 'a', byte(a.calls), flags(a.crashed, a.unsure, a.hold != nil))
+	b = append(binary.AppendVarint(b, e.rank(int64(a.term.Token))), a.term.Nonce...)
+	if h := a.hold; h != nil {
+		b = binary.AppendVarint(b, e.rank(h.at.rev))
+		b = binary.AppendVarint(b, e.rank(h.noted))
+		b = e.record(append(b, byte(h.seq)), h.at.record)
+	}
+	return e.message(b, a.flight)
+}
+
+func flags(bits ...bool) (f byte) {
+	for i, b := range bits {
+		if b {
+			f |= 1 << i
+		}
+	}
+	return f
+}
+
+func (e *encoder) message(b []byte, m *message) []byte {
+	if m == nil {
+		return append(b, 0)
+	}
+	b = append(b, byte(m.call)+1)
+	b = append(append(append(b, m.verb...), m.job...), m.with...)
+	b = append(b, byte(m.seq), byte(m.toWho), flags(m.counted, m.forGood, m.config.Paused, m.config.Mode != ""))
+	for i := range m.txn.If {
+		c := m.txn.If[i].GetCompare()
+		b = binary.AppendVarint(b, e.rank(c.GetModRevision()))
+		b = binary.AppendVarint(b, e.rank(c.GetCreateRevision()))
+	}
+	b = binary.AppendVarint(b, e.rank(m.seen.rev))
+	return e.record(e.record(b, m.seen.record), m.n.record)
+}
+
+// known is what the bytes under a key turned out to be: the explorer meets them again
+// and again.
+type known struct {
+	record *record
+	token  int64
+	seq    int
+	config bool
+	flags  byte
+}
+
+var knownValues = map[string]known{}
+
+func whatIs(value []byte) known {
+	k, ok := knownValues[string(value)]
+	if ok {
+		return k
+	}
+	if r, err := decodeOnce(value); err == nil {
+		k.record = r
+	} else if token, seq := noteOf(value); token != 0 {
+		k.token, k.seq = int64(token), seq
+	} else if c, err := decodeConfig(value); err == nil {
+		k.config, k.flags = true, flags(c.Paused, c.Mode != "")
+	}
+	knownValues[string(value)] = k
+	return k
+}
+
+// value writes what is kept under a key. Random nonces that nobody compares, and
+// revisions, are not written as they are.
+func (e *encoder) value(b []byte, value []byte) []byte {
+	switch k := whatIs(value); {
+	case k.record != nil:
+		return e.record(b, k.record)
+	case k.token != 0:
+		return append(binary.AppendVarint(b, e.rank(k.token)), byte(k.seq))
+	case k.config:
+		return append(b, k.flags)
+	}
+	return append(b, value...)
+}
+
+func (e *encoder) record(b []byte, r *record) []byte {
+	if r == nil {
+		return append(b, 0)
+	}
+	b = append(append(append(append(b, 1), r.Nonce...), r.Born...), r.Owner...)
+	b = binary.AppendVarint(b, e.rank(r.OwnerRev))
+	b = append(b, byte(r.Attempt), byte(r.Failures), byte(r.Losses), byte(r.LogTotal))
+	for _, a := range r.Attempts {
+		b = append(append(b, a.Owner...), a.Outcome...)
+		b = binary.AppendVarint(b, e.rank(int64(a.Token)))
+	}
+	return b
+}
+
+func (e *encoder) spec(b []byte, s spec) []byte {
+	b = append(b, s.leader[:min(16, len(s.leader))]...)
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		b = append(b, flags(j.exists, j.claimed, j.assigned), byte(j.where), byte(j.owner), byte(j.attempt), byte(j.accepted), byte(j.noteSeq), byte(len(j.trail)))
+		b = binary.AppendVarint(b, e.rank(j.token))
+		b = binary.AppendVarint(b, e.rank(j.noteToken))
+	}
+	return b
+}

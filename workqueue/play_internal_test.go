@@ -1,0 +1,320 @@
+package workqueue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/memetcd"
+)
+
+// A play is a queue, the processes that work on it, the network between, and etcd,
+// as one value: copying it copies the whole world. Everything that decides is the
+// code under test: transition, the builders of txns, fences, endedAs. The play only
+// carries their Txns, and can lose answers, delay requests, end sessions, kill
+// processes and take etcd back to a backup.
+//
+// It is moved by lines of text, the same that the scenarios under testdata are made
+// of, so whatever the explorer finds can be read, and run again:
+//
+//	claim w1 x             a worker claims job x, and learns the outcome
+//	send claim w1 x        its request is on the way: others may be faster
+//	arrive w1              the request arrives, and its answer
+//	unheard w1             the request arrives, its answer is lost for good
+//	lose w1                the sender gives up; the request is still on its way
+//	late w1                what was on its way arrives
+//	twice w1               the last request arrives once more
+type play struct {
+	*script
+	etcd   memetcd.Store
+	actors []actor
+	late   []*message // whose senders gave up, in their order
+	last   []*message // what arrived last, per actor, for twice
+	calls  []outcome  // by call
+	told   spec       // what must be so in etcd
+	backup *backup
+
+	nonces, foreign int
+	spent           spent
+}
+
+// script is what stays the same throughout a play.
+type script struct {
+	txns
+	names  map[string]int // actors by name
+	jobs   []string
+	nonce  nonces
+	drop   func(builder, compare string) bool // compares to take out
+	real   *liveServer                        // instead of etcd in memory
+	leases int64                              // where lease IDs begin
+	perJob Params
+	// doubled tells that the network may deliver a request twice.
+	doubled bool
+}
+
+// spent counts the faults and interventions, which the explorer bounds.
+type spent struct{ lost, expired, crashed, forgotten, restored, foreign, twice, led, left int }
+
+// backup is etcd as it was once.
+type backup struct {
+	etcd memetcd.Store
+	told spec
+}
+
+// nonces is how head nonces are drawn: fresh ones whose order does not matter, fresh
+// ones that grow or shrink in time, or always the same: then only revisions guard.
+type nonces int
+
+const (
+	freshNonces nonces = iota
+	growingNonces
+	shrinkingNonces
+	sameNonces
+)
+
+// actor is one process, or person. It has at most one request under way.
+type actor struct {
+	name    string
+	sess    session
+	lease   int64
+	crashed bool
+	hold    *hold    // the claim that a worker works on
+	flight  *message // under way
+	unsure  bool     // flight repeats a request whose outcome is unknown
+	calls   int
+	term    coord.Fence // a dispatcher's
+}
+
+// hold is a worker's claim, as its process knows it.
+type hold struct {
+	at    located
+	fence coord.Fence
+	noted int64 // the progress key's revision as last seen
+	seq   int   // counts its checkpoints
+}
+
+// message is a request on its way. It never changes.
+type message struct {
+	call, who int
+	verb, job string
+	builder   string
+	txn       coord.Txn
+	seen      located // what it was made of
+	n         next
+	to        session // the claimer
+	toWho     int
+	fence     coord.Fence // the claim's, or the leader's
+	counted   bool
+	forGood   bool
+	seq       int // of a checkpoint
+	old       enqueueSeen
+	config    config
+	confRev   int64
+	regRev    int64
+	with      string // enqueued together with a completion
+}
+
+// outcome is what became of one call.
+type outcome struct {
+	applied int // how often, in the history that counts
+	told    string
+}
+
+// newPlay makes a play with the actors named. Their first letter is their part:
+// workers, dispatchers, operators, enqueuers.
+func newPlay(space coord.Keyspace, names ...string) *play {
+	s := &script{txns: txns{keys: space.Queue("q"), space: space}, names: map[string]int{}, jobs: []string{"x", "next"}, leases: 100}
+	p := &play{script: s, told: spec{jobs: make([]jobSpec, len(s.jobs))}}
+	for i, name := range names {
+		s.names[name] = i
+		p.actors = append(p.actors, actor{name: name})
+		p.last = append(p.last, nil)
+	}
+	return p
+}
+
+// open opens everybody's session, and the leases that results are kept on.
+func (p *play) open() {
+	for i := range p.actors {
+		a := &p.actors[i]
+		if !strings.ContainsAny(a.name[:1], "wd") {
+			continue
+		}
+		a.lease = p.leases + int64(i)
+		a.sess.id = fmt.Sprintf("%s.%016x", a.name, i+1)
+		p.grant(a.lease)
+		p.put(p.space.Session(a.sess.id), "{}", a.lease)
+		a.sess.rev = p.lookup(p.space.Session(a.sess.id)).ModRevision
+	}
+	p.grant(p.retentionLease())
+}
+
+// retentionLease is the one that done jobs are kept on.
+func (p *play) retentionLease() int64 { return p.leases + 50 + int64(p.spent.forgotten) }
+
+// copy returns an independent play.
+func (p *play) copy() *play {
+	c := *p
+	c.actors, c.late, c.last, c.calls = slices.Clone(p.actors), slices.Clone(p.late), slices.Clone(p.last), slices.Clone(p.calls)
+	c.told = p.told.copy()
+	return &c
+}
+
+func (p *play) grant(id int64) {
+	if p.real != nil {
+		p.real.grant(id)
+		return
+	}
+	if err := p.etcd.Grant(id, 60); err != nil {
+		panic(err)
+	}
+}
+
+func (p *play) revoke(id int64) {
+	if p.real != nil {
+		p.real.revoke(id)
+		return
+	}
+	if err := p.etcd.Revoke(id); err != nil {
+		panic(err)
+	}
+}
+
+func (p *play) commit(t coord.Txn) (*clientv3.TxnResponse, error) {
+	if p.real != nil {
+		return p.real.commit(t)
+	}
+	return p.etcd.Commit(t.If, t.Then, t.Else)
+}
+
+// put writes without asking, as only the stage hands may.
+func (p *play) put(key, value string, lease int64) {
+	var opts []clientv3.OpOption
+	if lease != 0 {
+		opts = append(opts, clientv3.WithLease(clientv3.LeaseID(lease)))
+	}
+	if _, err := p.commit(coord.Txn{Then: []clientv3.Op{clientv3.OpPut(key, value, opts...)}}); err != nil {
+		panic(err)
+	}
+}
+
+func (p *play) delete(key string) {
+	if _, err := p.commit(coord.Txn{Then: []clientv3.Op{clientv3.OpDelete(key)}}); err != nil {
+		panic(err)
+	}
+}
+
+func (p *play) lookup(key string) *mvccpb.KeyValue {
+	if p.real != nil {
+		return p.real.lookup(key)
+	}
+	return p.etcd.Lookup(key)
+}
+
+func (p *play) modRev(key string) int64 {
+	if kv := p.lookup(key); kv != nil {
+		return kv.ModRevision
+	}
+	return 0
+}
+
+// find is where a job is, as somebody reads it.
+func (p *play) find(id string) (located, bool) {
+	for where := inJobs; where <= inDead; where++ {
+		if kv := p.lookup(p.key(where, id)); kv != nil {
+			r, err := decodeOnce(kv.Value)
+			if err != nil {
+				panic(fmt.Sprintf("job %s: %v", id, err))
+			}
+			return located{record: r, where: where, rev: kv.ModRevision}, true
+		}
+	}
+	return located{}, false
+}
+
+// decoded remembers records by their bytes: the explorer meets them again and again.
+var decoded = map[string]*record{}
+
+func decodeOnce(value []byte) (*record, error) {
+	if r, ok := decoded[string(value)]; ok {
+		return r, nil
+	}
+	r, err := decodeRecord(value)
+	if err == nil {
+		decoded[string(value)] = r
+	}
+	return r, err
+}
+
+func (p *play) lives(s session) bool {
+	kv := p.lookup(p.space.Session(s.id))
+	return kv != nil && kv.CreateRevision == s.rev
+}
+
+func (p *play) conf() (c config, rev int64) {
+	kv := p.lookup(p.keys.Config())
+	if kv == nil {
+		return c, 0
+	}
+	c, rev, err := configIn([]*mvccpb.KeyValue{kv})
+	if err != nil {
+		panic(err)
+	}
+	return c, rev
+}
+
+// fresh draws a head nonce for a call.
+func (p *play) fresh(call int) string {
+	p.nonces++
+	switch p.nonce {
+	case growingNonces:
+		return fmt.Sprintf("%016x", 0x1000+p.nonces)
+	case shrinkingNonces:
+		return fmt.Sprintf("%016x", 0xf000-p.nonces)
+	case sameNonces:
+		return middleNonce
+	}
+	p.nonces = 0
+	return fmt.Sprintf("%016x", 0x10000+call)
+}
+
+// strip takes out the compares that this play must do without.
+func (p *play) strip(m *message) {
+	if p.drop == nil {
+		return
+	}
+	m.txn.If = slices.DeleteFunc(slices.Clone(m.txn.If), func(c clientv3.Cmp) bool { return p.drop(m.builder, p.describeIn(m, c)) })
+}
+
+// describeIn names a compare as races does.
+func (p *play) describeIn(m *message, c clientv3.Cmp) string {
+	names := map[string]string{p.keys.Config(): "config", m.fence.Key: "leader"}
+	for _, id := range p.jobs {
+		prefix, job := "", "job"
+		if id != m.job {
+			prefix, job = id+" ", id
+		}
+		names[p.key(inJobs, id)], names[p.keys.Progress(id)] = job, prefix+"progress"
+		names[p.key(inDone, id)], names[p.key(inDead, id)] = prefix+"done", prefix+"dead"
+	}
+	if m.to.id != "" {
+		names[p.keys.Worker(m.to.id)] = "worker"
+		names[p.space.Session(m.to.id)] = "me"
+	}
+	if r := m.seen.record; r != nil && r.claimed() && r.Owner != m.to.id {
+		names[p.space.Session(r.Owner)] = "owner"
+	}
+	target := map[pb.Compare_CompareTarget]string{pb.Compare_MOD: "mod", pb.Compare_CREATE: "create", pb.Compare_VALUE: "value"}[c.GetCompare().Target]
+	result := map[pb.Compare_CompareResult]string{pb.Compare_EQUAL: "=", pb.Compare_NOT_EQUAL: "!=", pb.Compare_GREATER: ">", pb.Compare_LESS: "<"}[c.GetCompare().Result]
+	key := string(c.KeyBytes())
+	name := names[key]
+	if name == "" {
+		panic("no name for the compared key " + key)
+	}
+	return name + " " + target + " " + result
+}

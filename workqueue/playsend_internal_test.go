@@ -1,0 +1,316 @@
+package workqueue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// errCannot tells that an actor cannot do what a line says: the explorer goes on, a
+// scenario shows it.
+var errCannot = errors.New("cannot")
+
+func cannot(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errCannot, fmt.Sprintf(format, args...))
+}
+
+// send makes an actor's next request from what it reads now, and puts it on its way.
+func (p *play) send(verb string, who int, args []string) error {
+	a := &p.actors[who]
+	switch {
+	case a.crashed:
+		return cannot("%s is dead", a.name)
+	case a.flight != nil:
+		return cannot("%s waits for an answer", a.name)
+	}
+	m := &message{call: who*16 + a.calls, who: who, verb: verb, job: "x"}
+	if len(args) > 0 {
+		m.job, args = args[0], args[1:]
+	}
+	build, ok := sends[verb]
+	if !ok {
+		return cannot("nobody knows how to %s", verb)
+	}
+	if err := build(p, m, args); err != nil {
+		return err
+	}
+	p.strip(m)
+	a.calls++
+	a.flight, a.unsure = m, false
+	for len(p.calls) <= m.call {
+		p.calls = append(p.calls, outcome{})
+	}
+	return nil
+}
+
+// sends are the verbs, each with the code that makes its request.
+var sends map[string]func(p *play, m *message, args []string) error
+
+func init() {
+	sends = map[string]func(p *play, m *message, args []string) error{
+		"enqueue":    sendEnqueue,
+		"claim":      func(p *play, m *message, _ []string) error { return sendClaim(p, m, m.who) },
+		"reclaim":    func(p *play, m *message, _ []string) error { return sendReclaim(p, m, m.who) },
+		"assign":     sendAssign,
+		"complete":   closes(verbComplete),
+		"fail":       closes(verbFail),
+		"snooze":     closes(verbSnooze),
+		"release":    closes(verbRelease),
+		"quit":       closes(verbCancel),
+		"checkpoint": sendCheckpoint,
+		"reconcile":  sendReconcile,
+		"cancel":     intervenes(verbCancel),
+		"requeue":    intervenes(verbRequeue),
+		"break":      intervenes(verbBreak),
+		"bury":       intervenes(verbBury),
+		"pause":      configures(func(c *config) { c.Paused = true }),
+		"resume":     configures(func(c *config) { c.Paused = false }),
+		"dispatch":   configures(func(c *config) { c.Mode = modeDispatch }),
+	}
+}
+
+// event is one as its sender makes it. Time stands still: nothing here may hang on it.
+func (p *play) event(v verb, m *message) event {
+	return event{verb: v, now: testNow, nonce: p.fresh(m.call), delay: func(int) time.Duration { return 0 }}
+}
+
+// sendEnqueue is a blind first try, and, after it was told what is there, the second.
+func sendEnqueue(p *play, m *message, args []string) error {
+	params := p.perJob
+	params.ID = m.job
+	e := &enqueueing{q: &Queue{txns: p.txns}, p: params, record: newRecord(params, 1, testNow)}
+	if slices.Contains(args, "over") {
+		var err error
+		get := func(where place) int64 { return p.modRev(p.key(where, m.job)) }
+		if m.old, err = e.judge(nil, nil, p.lookup(p.key(inDone, m.job)), p.lookup(p.key(inDead, m.job))); err != nil {
+			return cannot("%v", err)
+		}
+		if m.old == (enqueueSeen{}) || get(inJobs) != 0 {
+			return cannot("nothing is left of job %s", m.job)
+		}
+		m.seen, _ = p.find(m.job)
+	}
+	e.record.Nonce, e.record.Born = p.fresh(m.call), fmt.Sprintf("born%d", m.call)
+	m.builder, m.n = "enqueue", next{e.record, inJobs}
+	var err error
+	m.txn, err = p.enqueue(e.record, nil, m.old)
+	return err
+}
+
+// read reads a job that is there.
+func (p *play) read(m *message) (err error) {
+	var ok bool
+	if m.seen, ok = p.find(m.job); !ok {
+		return cannot("there is no job %s", m.job)
+	}
+	return nil
+}
+
+func sendClaim(p *play, m *message, to int) error {
+	if err := p.read(m); err != nil {
+		return err
+	}
+	a := p.actors[to]
+	m.to, m.toWho, m.builder = a.sess, to, "claim"
+	e := p.event(verbClaim, m)
+	e.owner, e.ownerRev, e.assigned = a.sess.id, a.sess.rev, m.verb == "assign"
+	var err error
+	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+		return cannot("%v", err)
+	}
+	_, m.confRev = p.conf()
+	m.txn, err = p.claim(m.seen, m.n, m.to, m.confRev)
+	return err
+}
+
+// sendReclaim believes that the owner is gone, whatever is true: mirrors lag.
+func sendReclaim(p *play, m *message, to int) error {
+	if err := p.read(m); err != nil {
+		return err
+	}
+	a := p.actors[to]
+	if !m.seen.record.claimed() || m.seen.record.Owner == a.sess.id {
+		return cannot("%s is nobody else's", m.job)
+	}
+	m.to, m.toWho, m.builder = a.sess, to, "reclaim"
+	progress := p.modRev(p.keys.Progress(m.job))
+	e := p.event(verbReclaim, m)
+	// As judgeLoss has it.
+	e.token, e.counted = coord.Token(m.seen.rev), progress <= m.seen.rev
+	e.owner, e.ownerRev, e.assigned = a.sess.id, a.sess.rev, m.verb == "assign"
+	m.counted = e.counted
+	var err error
+	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+		return cannot("%v", err)
+	}
+	_, m.confRev = p.conf()
+	m.txn, err = p.reclaim(m.seen, m.n, m.to, m.confRev, progress)
+	return err
+}
+
+// sendAssign is a dispatcher's claim, or reclaim, for a worker.
+func sendAssign(p *play, m *message, args []string) error {
+	d := p.actors[m.who]
+	if d.term.IsZero() || len(args) != 1 {
+		return cannot("%s does not lead, or no worker is named", d.name)
+	}
+	to := p.names[args[0]]
+	m.regRev = p.modRev(p.keys.Worker(p.actors[to].sess.id))
+	if m.regRev == 0 {
+		return cannot("%s is not registered", args[0])
+	}
+	if err := p.read(m); err != nil {
+		return err
+	}
+	c := candidate{orphan: m.seen.record.claimed()}
+	send := sendClaim
+	if c.orphan {
+		send = sendReclaim
+	}
+	if err := send(p, m, to); err != nil {
+		return err
+	}
+	c.located, c.config = m.seen, m.confRev
+	m.builder, m.fence = "assign", d.term
+	var err error
+	m.txn, err = p.assign(assignment{c: c, to: m.to, registered: m.regRev}, m.n, p.modRev(p.keys.Progress(m.job)), d.term)
+	return err
+}
+
+// closes ends a worker's claim.
+func closes(v verb) func(p *play, m *message, args []string) error {
+	return func(p *play, m *message, args []string) error {
+		h := p.actors[m.who].hold
+		if h == nil || h.at.record.ID != m.job {
+			return cannot("%s does not hold %s", p.actors[m.who].name, m.job)
+		}
+		e := p.event(v, m)
+		e.token, e.result, e.err = h.fence.Token, []byte("1"), ""
+		if v == verbFail {
+			e.err = "failed"
+		}
+		m.forGood = slices.Contains(args, "for-good")
+		e.permanent = m.forGood
+		at := h.at
+		at.noted = h.noted != 0 || h.seq > 0
+		if err := p.sendClose(m, at, h.fence, e); err != nil {
+			return err
+		}
+		if len(args) == 2 && args[0] == "with" {
+			return p.joinJob(m, args[1])
+		}
+		return nil
+	}
+}
+
+func (p *play) sendClose(m *message, at located, f coord.Fence, e event) error {
+	n, err := transition(at.record, at.where, e)
+	if err != nil {
+		return cannot("%v", err)
+	}
+	var lease clientv3.LeaseID
+	if n.where == inDone {
+		lease = clientv3.LeaseID(p.retentionLease())
+	}
+	m.builder, m.seen, m.n, m.fence = "close", at, n, f
+	m.txn, err = p.close(f, at, n, lease)
+	return err
+}
+
+// joinJob enqueues another job in the same Txn, as CompleteWith does.
+func (p *play) joinJob(m *message, id string) error {
+	q := &Queue{name: "q", cfg: Config{}.withDefaults(), keys: p.keys, txns: p.txns}
+	_, _, ops, err := q.EnqueueOps(Params{ID: id})
+	if err != nil {
+		return err
+	}
+	for i, op := range ops { // nonces must not be random
+		r, err := decodeRecord(op.ValueBytes())
+		if err != nil {
+			return err
+		}
+		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), fmt.Sprintf("born%d", m.call), stamp(testNow)
+		r.Seq = 1
+		value, err := r.encode()
+		if err != nil {
+			return err
+		}
+		ops[i] = clientv3.OpPut(string(op.KeyBytes()), string(value))
+	}
+	cmps, err := joinable(p.space, ops)
+	m.with = id
+	m.txn.If, m.txn.Then = append(m.txn.If, cmps...), append(m.txn.Then, ops...)
+	return err
+}
+
+// sendReconcile gives back a claim of the worker's session that its process does not
+// know.
+func sendReconcile(p *play, m *message, _ []string) error {
+	if err := p.read(m); err != nil {
+		return err
+	}
+	a, r := p.actors[m.who], m.seen.record
+	known := a.hold != nil && a.hold.fence.Nonce == r.Nonce
+	if m.seen.where != inJobs || r.Owner != a.sess.id || known || r.Assigned {
+		return cannot("%s is no stray of %s", m.job, a.name)
+	}
+	e := p.event(verbRelease, m)
+	e.token, e.err = coord.Token(m.seen.rev), "stray"
+	return p.sendClose(m, m.seen, p.fenceOf(m.seen), e)
+}
+
+func (p *play) fenceOf(l located) coord.Fence {
+	return coord.Fence{Key: p.key(inJobs, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
+}
+
+func sendCheckpoint(p *play, m *message, _ []string) error {
+	h := p.actors[m.who].hold
+	if h == nil || h.at.record.ID != m.job {
+		return cannot("%s does not hold %s", p.actors[m.who].name, m.job)
+	}
+	m.builder, m.seen, m.fence, m.seq = "progress", h.at, h.fence, h.seq+1
+	nonce := p.fresh(m.call)
+	value, err := encodeJSON(note{Nonce: nonce, Token: h.fence.Token, At: stamp(testNow), Checkpoint: []byte(fmt.Sprint(m.seq))})
+	if err != nil {
+		return err
+	}
+	m.txn = p.progress(h.fence, m.job, string(value), h.noted)
+	return nil
+}
+
+func intervenes(v verb) func(p *play, m *message, args []string) error {
+	return func(p *play, m *message, _ []string) error {
+		if err := p.read(m); err != nil {
+			return err
+		}
+		e := p.event(v, m)
+		e.token, e.by = coord.Token(m.seen.rev), By{Actor: p.actors[m.who].name, Reason: "so"}
+		var err error
+		if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+			return cannot("%v", err)
+		}
+		var lease clientv3.LeaseID
+		if m.n.where == inDone {
+			lease = clientv3.LeaseID(p.retentionLease())
+		}
+		m.builder = "intervene"
+		m.txn, err = p.intervene(m.seen, m.n, lease)
+		return err
+	}
+}
+
+func configures(change func(*config)) func(p *play, m *message, args []string) error {
+	return func(p *play, m *message, _ []string) error {
+		m.builder = "configure"
+		m.config, m.confRev = p.conf()
+		change(&m.config)
+		var err error
+		m.txn, err = p.configure(m.config, m.confRev)
+		return err
+	}
+}

@@ -1,0 +1,323 @@
+package workqueue
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// spec is what must be so in etcd, kept beside it without looking into records: from
+// which requests were applied, in which order. It knows nothing of transition.
+type spec struct {
+	jobs   []jobSpec
+	leader string // nonce of the term that counts
+	config config // as the last change wanted it
+}
+
+// jobSpec is one id.
+type jobSpec struct {
+	where     place
+	exists    bool
+	claimed   bool
+	assigned  bool
+	owner     int   // actor
+	token     int64 // of the last claim
+	attempt   int
+	failures  int
+	losses    int
+	accepted  int // results, since it was enqueued or requeued
+	trail     []trailEntry
+	noteToken int64
+	noteSeq   int
+}
+
+// trailEntry is one way out of a claim, or an intervention.
+type trailEntry struct {
+	owner   int // -1: none
+	token   int64
+	outcome string
+}
+
+func (s spec) copy() spec {
+	s.jobs = slices.Clone(s.jobs)
+	return s
+}
+
+func (p *play) index(id string) int { return slices.Index(p.jobs, id) }
+
+// end takes the claim away.
+func (j *jobSpec) end(outcome string) {
+	j.log(trailEntry{j.owner, j.token, outcome})
+	j.claimed, j.assigned, j.owner = false, false, 0
+}
+
+func (j *jobSpec) log(e trailEntry) { j.trail = append(slices.Clip(slices.Clone(j.trail)), e) }
+
+// judge holds what was applied against what may happen, and moves the spec on.
+func (p *play) judge(m *message, was *play, rev int64) error {
+	j := &p.told.jobs[p.index(m.job)]
+	who := p.actors[m.who].name
+	switch m.builder {
+	case "enqueue":
+		return p.judgeEnqueue(j, m)
+	case "claim", "reclaim", "assign":
+		return p.judgeClaim(j, m, was, rev)
+	case "close":
+		if !j.exists || !j.claimed || int64(m.fence.Token) != j.token || j.owner != p.ownerOf(m) {
+			return violation("%s: %s of job %s was accepted under token %d, which is superseded", who, m.verb, m.job, m.fence.Token)
+		}
+		if m.with != "" {
+			if err := p.judgeEnqueue(&p.told.jobs[p.index(m.with)], &message{who: m.who, verb: "enqueue", job: m.with}); err != nil {
+				return err
+			}
+		}
+		return j.close(m, p)
+	case "progress":
+		if !j.claimed || int64(m.fence.Token) != j.token {
+			return violation("%s: a checkpoint of job %s was accepted under token %d, which is superseded", who, m.job, m.fence.Token)
+		}
+		if j.noteToken == j.token && m.seq <= j.noteSeq {
+			return violation("%s: checkpoint %d of job %s overwrites checkpoint %d", who, m.seq, m.job, j.noteSeq)
+		}
+		j.noteToken, j.noteSeq = j.token, m.seq
+		return nil
+	case "intervene":
+		return j.intervene(m, p)
+	case "configure":
+		if was, _ := was.conf(); p.told.config.Paused != was.Paused || m.seenOther(was) {
+			return violation("%s: a change of the config that was made meanwhile is undone", who)
+		}
+		p.told.config = m.config
+		return nil
+	}
+	return fmt.Errorf("nobody judges %s", m.builder)
+}
+
+// seenOther tells whether the change was made of another config than is there.
+func (m *message) seenOther(now config) bool {
+	was := m.config
+	switch m.verb {
+	case "pause", "resume":
+		was.Paused = now.Paused
+	case "dispatch":
+		was.Mode = now.Mode
+	}
+	return was.Paused != now.Paused || was.Mode != now.Mode
+}
+
+// ownerOf is whose claim a closing request ends.
+func (p *play) ownerOf(m *message) int {
+	return slices.IndexFunc(p.actors, func(a actor) bool { return a.sess.id == m.seen.record.Owner })
+}
+
+func (p *play) judgeEnqueue(j *jobSpec, m *message) error {
+	who := p.actors[m.who].name
+	switch {
+	case j.exists && j.where == inJobs:
+		return violation("%s: enqueue overwrites the live job %s", who, m.job)
+	case j.exists && (m.seen.record == nil || j.where != m.seen.where):
+		return violation("%s: enqueue of job %s does not know that it is there already", who, m.job)
+	}
+	*j = jobSpec{exists: true, attempt: j.attempt, trail: j.trail, token: j.token}
+	return nil
+}
+
+func (p *play) judgeClaim(j *jobSpec, m *message, was *play, rev int64) error {
+	who := p.actors[m.who].name
+	conf, _ := was.conf()
+	switch {
+	case !j.exists || j.where != inJobs:
+		return violation("%s: job %s is claimed although it is over", who, m.job)
+	case !was.lives(m.to):
+		return violation("%s: job %s is claimed for a session that has ended", who, m.job)
+	case conf.Paused:
+		return violation("%s: job %s is claimed from a paused queue", who, m.job)
+	case m.seen.record.claimed() != j.claimed:
+		return violation("%s: job %s is claimed although it was claimed, or given back, meanwhile", who, m.job)
+	case m.verb == "assign" && m.fence.Nonce+m.fence.Token.String() != p.told.leader:
+		return violation("%s: job %s is assigned by a dispatcher that was deposed", who, m.job)
+	case m.verb == "assign" && was.modRev(p.keys.Worker(m.to.id)) != m.regRev:
+		return violation("%s: job %s is assigned to a worker that has left, or takes fewer jobs", who, m.job)
+	}
+	if j.claimed {
+		if next, err := p.judgeReclaim(j, m, was); err != nil || next {
+			return err
+		}
+	}
+	j.claimed, j.owner, j.token, j.assigned = true, m.toWho, rev, m.verb == "assign"
+	j.attempt++
+	return nil
+}
+
+// judgeReclaim judges the loss; true means that the job was put back or buried.
+func (p *play) judgeReclaim(j *jobSpec, m *message, was *play) (over bool, err error) {
+	who := p.actors[m.who].name
+	if was.lives(p.actors[j.owner].sess) {
+		return true, violation("%s: job %s is taken from %s, which lives", who, m.job, p.actors[j.owner].name)
+	}
+	if moved := was.modRev(p.keys.Progress(m.job)) > j.token; m.counted == moved {
+		return true, violation("%s: the loss of job %s counts: %v, although a checkpoint was kept since its claim: %v", who, m.job, m.counted, moved)
+	}
+	if m.counted {
+		j.losses++
+	}
+	j.end(outcomeLost)
+	switch {
+	case m.counted && j.losses >= p.maxLosses() || p.perJob.AtMostOnce:
+		j.where = inDead
+	case m.counted && j.losses > 1:
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+func (p *play) maxLosses() int {
+	if p.perJob.MaxLosses > 0 {
+		return p.perJob.MaxLosses
+	}
+	return 3
+}
+
+func (p *play) maxAttempts() int {
+	if p.perJob.MaxAttempts > 0 {
+		return p.perJob.MaxAttempts
+	}
+	return 5
+}
+
+// close is what a closing by the owner must lead to.
+func (j *jobSpec) close(m *message, p *play) error {
+	switch m.verb {
+	case "complete":
+		if j.accepted++; j.accepted > 1 {
+			return violation("job %s has %d accepted results", m.job, j.accepted)
+		}
+		j.end(outcomeCompleted)
+		j.where = inDone
+	case "fail":
+		j.end(outcomeFailed)
+		j.failures++
+		j.losses = 0
+		if m.forGood || j.failures >= p.maxAttempts() {
+			j.where = inDead
+		}
+	case "snooze":
+		j.end(outcomeSnoozed)
+		j.losses = 0
+	case "quit":
+		j.end(outcomeCancelled)
+		j.where = inDone
+	default:
+		j.end(outcomeReleased)
+	}
+	if p.perJob.AtMostOnce && j.where == inJobs {
+		j.where = inDead
+	}
+	return nil
+}
+
+// intervene is what somebody's intervention must lead to: on what he saw.
+func (j *jobSpec) intervene(m *message, p *play) error {
+	if !j.exists || j.where != m.seen.where || j.claimed != m.seen.record.claimed() || j.claimed && int64(m.seen.rev) != j.token {
+		return violation("%s: %s of job %s is applied to another state than was seen", p.actors[m.who].name, m.verb, m.job)
+	}
+	none := trailEntry{owner: -1}
+	switch m.verb {
+	case "cancel":
+		if j.claimed {
+			j.end(outcomeCancelled)
+		} else {
+			none.outcome = outcomeCancelled
+			j.log(none)
+		}
+		j.where = inDone
+	case "bury":
+		none.outcome = outcomeBuried
+		j.log(none)
+		j.where = inDead
+	case "break":
+		j.end(outcomeBroken)
+		if p.perJob.AtMostOnce {
+			j.where = inDead
+		}
+	case "requeue":
+		none.outcome = outcomeRequeued
+		j.log(none)
+		j.where, j.failures, j.losses, j.accepted = inJobs, 0, 0, 0
+	}
+	return nil
+}
+
+// consistent holds what is in etcd against the spec: each job is in exactly one
+// place, and its record says exactly what happened to it.
+func (p *play) consistent() error {
+	for i, id := range p.jobs {
+		j := &p.told.jobs[i]
+		for where := inJobs; where <= inDead; where++ {
+			if there := p.lookup(p.key(where, id)) != nil; there != (j.exists && j.where == where) {
+				return violation("job %s is in %s: %v", id, [...]string{"jobs", "done", "dead"}[where], there)
+			}
+		}
+		if err := p.inboxes(j, id); err != nil {
+			return err
+		}
+		if !j.exists {
+			continue
+		}
+		if err := j.matches(p, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inboxes holds the inboxes against the claims.
+func (p *play) inboxes(j *jobSpec, id string) error {
+	for i, a := range p.actors {
+		want := j.exists && j.claimed && j.assigned && j.owner == i
+		if got := p.lookup(p.keys.Assigned(a.sess.id, id)) != nil; got != want {
+			return violation("job %s is in the inbox of %s: %v", id, a.name, got)
+		}
+	}
+	return nil
+}
+
+func (j *jobSpec) matches(p *play, id string) error {
+	kv := p.lookup(p.key(j.where, id))
+	r, err := decodeOnce(kv.Value)
+	if err != nil {
+		return violation("job %s: %v", id, err)
+	}
+	owner := ""
+	if j.claimed {
+		owner = p.actors[j.owner].sess.id
+	}
+	switch {
+	case r.Owner != owner:
+		return violation("job %s is owned by %q in its record, by %q in truth", id, r.Owner, owner)
+	case j.claimed && kv.ModRevision != j.token:
+		return violation("job %s is at revision %d under the claim of token %d", id, kv.ModRevision, j.token)
+	case r.Attempt != j.attempt || r.Failures != j.failures || r.Losses != j.losses:
+		return violation("job %s: its record counts %d attempts, %d failures, %d losses; there were %d, %d, %d", id, r.Attempt, r.Failures, r.Losses, j.attempt, j.failures, j.losses)
+	case r.LogTotal != len(j.trail):
+		return violation("job %s: its trail has %d entries, it had %d ends", id, r.LogTotal, len(j.trail))
+	case j.where == inJobs && kv.Lease != 0:
+		return violation("job %s hangs on a lease", id)
+	}
+	if n := len(j.trail); n > 0 {
+		last, got := j.trail[n-1], r.Attempts[len(r.Attempts)-1]
+		who := ""
+		if last.owner >= 0 {
+			who = p.actors[last.owner].sess.id
+		}
+		if got.Outcome != last.outcome || got.Owner != who || last.owner >= 0 && got.Token != coord.Token(last.token) {
+			return violation("job %s: its trail ends with %s of %q under token %d, in truth with %s of %q under %d", id, got.Outcome, got.Owner, got.Token, last.outcome, who, last.token)
+		}
+	}
+	if j.where == inDone && (p.lookup(p.keys.Progress(id)) != nil || p.lookup(p.keys.Payload(id)) != nil) {
+		return violation("job %s is done and has left something beside", id)
+	}
+	return nil
+}
