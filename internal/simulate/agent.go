@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// errDied is what a run ends with when its agent died, or the trial is over.
+// errDied is what a run ends with whose agent died, or that the trial's end met.
 var errDied = errors.New("the agent died")
 
 // agent is one of those who share the jobs, over all its incarnations.
@@ -16,8 +16,8 @@ type agent struct {
 	name  string
 
 	mu   sync.Mutex
-	runs int   // begun so far
-	node *node // of the incarnation that lives
+	runs int  // begun so far
+	met  bool // the fault that was planned for it
 }
 
 // begin counts a run and returns its ordinal, from 1.
@@ -28,12 +28,6 @@ func (a *agent) begin() int {
 	return a.runs
 }
 
-func (a *agent) born(n *node) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.node = n
-}
-
 // work is the handler's part that all modes share: it works one run to its end,
 // meeting what the scenario has for it. ctx is what a handler looks at.
 func (a *agent) work(ctx context.Context, n *node, r *run, effect func() effect) error {
@@ -42,7 +36,7 @@ func (a *agent) work(ctx context.Context, n *node, r *run, effect func() effect)
 	length := t.s.scaled(t.plan.lengths[t.order[r.job]])
 	half := length / 2
 	if !n.pause(ctx, half) {
-		return errDied
+		return ended(ctx)
 	}
 	if t.scenario.halfway != nil {
 		t.scenario.halfway(t, a, n, r, ordinal)
@@ -53,7 +47,7 @@ func (a *agent) work(ctx context.Context, n *node, r *run, effect func() effect)
 		ctx = context.Background()
 	}
 	if !n.pause(ctx, length-half) {
-		return errDied
+		return ended(ctx)
 	}
 	if t.scenario.atEnd != nil {
 		t.scenario.atEnd(t, a, n, r, ordinal, effect)
@@ -65,5 +59,26 @@ func (a *agent) work(ctx context.Context, n *node, r *run, effect func() effect)
 	return nil
 }
 
-// isVictim tells that a run is the one that the fault meets.
-func (a *agent) isVictim(ordinal int) bool { return a.index == victim && ordinal == victimsRun }
+// ended is why a run ended early: its context says, or its agent is dead.
+func ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errDied
+}
+
+// meets tells that a run is the one that the fault meets: the first, from an ordinal
+// on, that gets to where the fault is. One that a busy machine took away before that
+// does not count.
+func (a *agent) meets(ordinal, least int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.met || ordinal < least {
+		return false
+	}
+	a.met = true
+	return true
+}
+
+// isVictim tells that a run is the one that agent 2 meets its fault in.
+func (a *agent) isVictim(ordinal int) bool { return a.index == victim && a.meets(ordinal, victimsRun) }

@@ -27,6 +27,7 @@ type run struct {
 	ending     ending
 	duplicate  bool // its result was accepted although the job had one
 	struck     bool // the fault met it
+	note       string
 }
 
 // moment is something that happened to an agent.

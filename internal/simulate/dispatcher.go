@@ -27,7 +27,7 @@ func (t *trial) hireDispatchers(ctx context.Context, parties *sync.WaitGroup) er
 		return nil
 	}
 	for k := range 1 + t.scenario.standbys {
-		d, err := t.hireDispatcher(ctx, fmt.Sprintf("dispatcher-%d", k+1))
+		d, err := t.hireDispatcher(ctx, k)
 		if err != nil {
 			return err
 		}
@@ -40,8 +40,9 @@ func (t *trial) hireDispatchers(ctx context.Context, parties *sync.WaitGroup) er
 	return nil
 }
 
-func (t *trial) hireDispatcher(ctx context.Context, name string) (*dispatcher, error) {
-	n, err := t.newNode(ctx, name, grpc.WithChainUnaryInterceptor(t.timeAssignments))
+func (t *trial) hireDispatcher(ctx context.Context, k int) (*dispatcher, error) {
+	name := fmt.Sprintf("dispatcher-%d", k+1)
+	n, err := t.newNode(ctx, name, grpc.WithChainUnaryInterceptor(t.timeAssignments(k)))
 	if err != nil {
 		return nil, err
 	}
@@ -82,26 +83,33 @@ func (d *dispatcher) live(ctx context.Context, sim *simulation) {
 	}
 }
 
-// timeAssignments measures how long the dispatcher's Txns take that assign jobs.
-func (t *trial) timeAssignments(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	txn, ok := req.(*pb.TxnRequest)
-	jobs := 0
-	if ok {
-		jobs = assignments(txn, []byte(t.keys.Queue(queueName).Prefix()+"assigned/"))
-	}
-	if jobs == 0 {
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}
-	began := time.Now()
-	t.story.do(func() { t.assigning += jobs })
-	err := invoke(ctx, method, req, reply, cc, opts...)
-	t.story.do(func() {
-		t.assigning -= jobs
-		if err == nil {
-			t.story.claimTime += time.Duration(jobs) * time.Since(began)
+// timeAssignments measures how long dispatcher k's Txns take that assign jobs, and
+// springs the trap where one is set.
+func (t *trial) timeAssignments(k int) grpc.UnaryClientInterceptor {
+	inboxes := []byte(t.keys.Queue(queueName).Prefix() + "assigned/")
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		txn, ok := req.(*pb.TxnRequest)
+		if !ok || assignments(txn, inboxes) == 0 {
+			return invoke(ctx, method, req, reply, cc, opts...)
 		}
-	})
-	return err
+		jobs := assignments(txn, inboxes)
+		began := time.Now()
+		t.story.do(func() {
+			t.assigning += jobs
+			if t.trap {
+				t.trap, t.caught = false, t.dispatchers[k]
+				t.caught.n.proxy.PauseRequests()
+			}
+		})
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		t.story.do(func() {
+			t.assigning -= jobs
+			if err == nil {
+				t.story.claimTime += time.Duration(jobs) * time.Since(began)
+			}
+		})
+		return err
+	}
 }
 
 // assignments counts the inbox entries that a Txn may put.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +102,9 @@ func (i *incarnation) hooks() workqueue.Hooks {
 					t.story.endLocked(r, refused)
 				default:
 					t.story.endLocked(r, lost)
+					if err := cmp.Or(s.Err, s.HandlerErr); err != nil {
+						r.note = err.Error()
+					}
 				}
 			})
 		},
@@ -110,7 +114,6 @@ func (i *incarnation) hooks() workqueue.Hooks {
 // live works until ctx ends or the node dies. Whatever is left then is closed:
 // before it returns in an orderly end, behind it after a death.
 func (i *incarnation) live(ctx context.Context) error {
-	i.a.born(i.n)
 	worked := make(chan error, 1)
 	ctx, stop := context.WithCancel(ctx)
 	go func() { worked <- i.w.Run(ctx) }()

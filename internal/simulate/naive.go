@@ -76,7 +76,6 @@ func (t *trial) naiveLives(ctx context.Context, a *agent, n *node) error {
 		return context.Cause(ctx)
 	}
 	for {
-		a.born(n)
 		err := t.naiveLife(ctx, a, n)
 		switch {
 		case ctx.Err() != nil:

@@ -128,7 +128,7 @@ func spansOf(runs []*run, agent string, scaled func(time.Time) time.Duration) []
 		if r.agent != agent {
 			continue
 		}
-		span := report.Span{Job: jobLabel(r.job), Start: scaled(r.began), End: -1, Outcome: pageOutcomes[r.ending]}
+		span := report.Span{Job: jobLabel(r.job), Start: scaled(r.began), End: -1, Outcome: pageOutcomes[r.ending], Note: r.note}
 		if !r.over.IsZero() {
 			span.End = scaled(r.over)
 		}

@@ -1,47 +1,159 @@
 package simulate
 
 import (
-	"fmt"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
 func TestMain(m *testing.M) { etcdtest.Main(m, etcdtest.Config{}) }
 
-// small is a race that takes a few seconds: enough for its shape, not for its times.
-func small(scenario string) Settings {
-	return Settings{Scenarios: []string{scenario}, Trials: 1, Agents: 3, Jobs: 12, Seed: 1, TimeScale: 2, Parallel: 4}
-}
-
-// raceHere races on the package's shared etcd.
-func raceHere(t *testing.T, s Settings) *Report {
-	t.Helper()
-	if err := s.Validate(); err != nil {
-		t.Fatal(err)
-	}
+// TestEveryScenarioInEveryMode races each of them once, all side by side, on jobs
+// that are few and short: enough for the shape, not for the times.
+func TestEveryScenarioInEveryMode(t *testing.T) {
+	s := Settings{Scenarios: Scenarios(), Trials: 1, Agents: 3, Jobs: 12, Seed: 1, TimeScale: 2, Parallel: 32}
 	report, err := raceOn(t.Context(), etcdtest.Shared(t).Endpoints()[0], s, func(Progress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return report
+	if err := report.Failed(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range report.NotShown() {
+		t.Errorf("%s, %s: %q held %s", c.Scenario, c.Mode, c.Claim, c.Found)
+	}
+	raced := 0
+	for _, r := range report.Results {
+		raced++
+		if r.Trials != 1 || r.WallMS <= 0 || r.Mode != Naive && r.ClaimMS <= 0 {
+			t.Errorf("%s, %s: got %d trials, %v ms wall, %v ms a claim", r.Scenario, r.Mode, r.Trials, r.WallMS, r.ClaimMS)
+		}
+		if (r.Scenario == "freeze" || r.Scenario == "partition") && r.Mode != Naive && r.ExtraRuns < 1 {
+			t.Errorf("%s, %s: got %v extra runs, want the late one", r.Scenario, r.Mode, r.ExtraRuns)
+		}
+		if r.Scenario == "base" && r.Mode != Naive && (r.CrashedJobFinishedAfter == nil || r.TakeoverAfterLeaseEnd == nil) {
+			t.Errorf("%s, %s: the crashed agent's job was not taken over", r.Scenario, r.Mode)
+		}
+	}
+	if want := 17; raced != want {
+		t.Errorf("raced %d modes in all scenarios, want %d", raced, want)
+	}
+	checkJSON(t, report)
+	checkPage(t, report)
 }
 
-// TestScenarios races each scenario once in each of its modes.
-func TestScenarios(t *testing.T) {
-	for _, name := range Scenarios() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			report := raceHere(t, small(name))
-			if err := report.Failed(); err != nil {
-				t.Error(err)
+// checkJSON pins the keys that scripts read.
+func checkJSON(t *testing.T, report *Report) {
+	t.Helper()
+	b, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Settings map[string]any   `json:"settings"`
+		Results  []map[string]any `json:"results"`
+	}
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"claim_ms_per_job", "crashed_job_finished_after_ms", "duplicated_jobs_per_trial", "extra_runs_per_trial", "late_results_accepted",
+		"late_results_refused_per_trial", "lost_races_per_trial", "mode", "scenario", "takeover_after_lease_end_ms", "trials",
+		"trials_with_duplicates", "unfinished_per_trial", "wall_ms_per_trial",
+	}
+	if keys := slices.Sorted(maps.Keys(got.Results[0])); !slices.Equal(keys, want) {
+		t.Errorf("got keys %v, want %v", keys, want)
+	}
+	for _, key := range []string{"seed", "versions", "trials", "agents", "jobs", "time_scale", "parallel", "scenarios", "modes"} {
+		if _, ok := got.Settings[key]; !ok {
+			t.Errorf("settings have no %q: %v", key, got.Settings)
+		}
+	}
+}
+
+// checkPage looks whether every result and its timeline reach the page.
+func checkPage(t *testing.T, report *Report) {
+	t.Helper()
+	p := report.page()
+	if len(p.Results) != len(report.Results) || len(p.Timelines) != len(report.Results) || len(p.Distributions) == 0 {
+		t.Errorf("the page has %d results, %d timelines, %d distributions for %d results", len(p.Results), len(p.Timelines), len(p.Distributions), len(report.Results))
+	}
+	for _, r := range p.Results {
+		if len(r.Figures) != len(p.Measures) {
+			t.Errorf("%s, %s: %d figures for %d measures", r.Scenario, r.Mode, len(r.Figures), len(p.Measures))
+		}
+	}
+	for _, line := range p.Timelines {
+		spans := 0
+		for _, lane := range line.Lanes {
+			spans += len(lane.Spans)
+		}
+		if spans == 0 || len(line.Marks) == 0 {
+			t.Errorf("%s, %s: %d spans, %d marks", line.Scenario, line.Mode, spans, len(line.Marks))
+		}
+		for _, m := range line.Marks {
+			if m.Kind == "" {
+				t.Errorf("%s, %s: a mark of no kind: %+v", line.Scenario, line.Mode, m)
 			}
-			for _, c := range report.Checks {
-				t.Logf("%s: %v: %s: %s", c.Mode, c.Held, c.Claim, c.Found)
+		}
+	}
+	var page bytes.Buffer
+	if err := report.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), "<svg") {
+		t.Error("the page has no timeline")
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	s := Defaults()
+	s.Trials, s.TimeScale = 2, 4
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("enough")
+	etcd := etcdtest.Shared(t)
+	written := etcd.Client(t).Watch(ctx, allRoots, clientv3.WithPrefix())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		<-written // in the middle of it
+		cancel(stop)
+	})
+	defer watching.Wait()
+	defer cancel(nil)
+	if _, err := raceOn(ctx, etcd.Endpoints()[0], s, func(Progress) {}); !errors.Is(err, stop) {
+		t.Errorf("got %v, want %v", err, stop)
+	}
+}
+
+func TestChaptersSayWhatTheyFound(t *testing.T) {
+	s := Defaults()
+	some := 700.0
+	for _, ch := range chapters(s) {
+		sc, ok := scenarioNamed(ch.scenario)
+		if !ok {
+			t.Fatalf("no scenario %q", ch.scenario)
+		}
+		results := map[Mode]Result{}
+		for _, m := range ch.modes {
+			if !slices.Contains(sc.modes, m) {
+				t.Errorf("scenario %s has no mode %s", ch.scenario, m)
 			}
-			for _, r := range report.Results {
-				t.Log(fmt.Sprintf("%+v", r), r.DetailText())
+			results[m] = resultOf(sc, m, []*outcome{{duplicated: 15, lateRefused: 1, struckFinishedMS: []float64{some}}})
+		}
+		for _, text := range []string{ch.before, ch.after(results)} {
+			if text == "" || strings.Contains(text, "%!") || strings.Contains(text, "NaN") {
+				t.Errorf("%s says %q", ch.scenario, text)
 			}
-		})
+		}
 	}
 }

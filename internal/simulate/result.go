@@ -121,6 +121,7 @@ func checksOf(sc *scenario, r *Result, trials []*outcome) []Check {
 			checks = append(checks, c)
 		}
 	}
+	checks = append(checks, everyTrial("the story came to its end in time", trials, func(o *outcome) bool { return !o.timedOut }))
 	if sc.shows != nil {
 		checks = append(checks, sc.shows(r, trials)...)
 	}

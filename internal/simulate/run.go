@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
@@ -16,11 +17,15 @@ import (
 type simulation struct {
 	s        Settings
 	endpoint string
+	root     string // of all trials, and of no other run
 	admin    *clientv3.Client
 	progress *progress
 
 	remains sync.WaitGroup // of agents that died
 }
+
+// allRoots is the prefix of every run's keys.
+const allRoots = "/leasekit-simulate/"
 
 // farewell bounds what an interrupted run waits for.
 const farewell = 2 * time.Second
@@ -48,7 +53,7 @@ func raceOn(ctx context.Context, endpoint string, s Settings, tell func(Progress
 		return nil, err
 	}
 	defer admin.Close()
-	sim := &simulation{s: s, endpoint: endpoint, admin: admin, progress: newProgress(s, tell)}
+	sim := &simulation{s: s, endpoint: endpoint, root: allRoots + coord.NewNonce() + "/", admin: admin, progress: newProgress(s, tell)}
 	type raced struct {
 		report *Report
 		err    error

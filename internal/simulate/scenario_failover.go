@@ -30,45 +30,31 @@ func failover() *scenario {
 	}
 }
 
-// killDispatcher waits for the planned claim, holds the dispatcher's requests back,
-// kills it with one in flight, and delivers that when another leads.
+// killDispatcher waits for the planned claim, holds back the assignment that comes
+// next, kills the dispatcher that made it, and delivers it when another leads.
 func killDispatcher(ctx context.Context, t *trial) error {
-	old := t.dispatchers[0]
 	if err := t.story.until(ctx, func() bool { return t.story.truth.claims >= t.plan.doomed }); err != nil {
 		return err
 	}
-	old.n.proxy.PauseRequests()
-	t.awaitAssignment(ctx, old)
+	t.story.do(func() { t.trap = true })
+	if err := t.story.until(ctx, func() bool { return t.caught != nil }); err != nil {
+		return err
+	}
+	old := t.caught
+	if err := old.n.proxy.WaitRequests(ctx, 1); err != nil {
+		return err
+	}
+	leaders := 0
+	t.story.do(func() { leaders, t.inFlight = len(t.story.leaders), t.assigning })
 	t.story.mark(old.n.name, "", crashed)
 	old.n.proxy.Sever()
 	old.n.once.Do(old.n.die)
-	leaders := 0
-	t.story.do(func() { leaders = len(t.story.leaders) })
 	if err := t.story.until(ctx, func() bool { return len(t.story.leaders) > leaders }); err != nil {
 		return err
 	}
 	t.story.do(func() { t.witness.lateOf = old.n.name })
-	within, cancel := context.WithTimeout(ctx, t.s.scaled(2*lease))
-	defer cancel()
-	if err := old.n.proxy.Deliver(within); err != nil {
-		return ctx.Err() // nothing was on its way, or etcd is slow: then the figures say so
+	if err := old.n.proxy.Deliver(ctx); err != nil {
+		return err
 	}
-	if t.inFlight > 0 {
-		_ = t.story.until(within, func() bool { return len(t.story.lateLanes) > 0 })
-	}
-	return ctx.Err()
-}
-
-// awaitAssignment waits until an assignment is held back, for as long as the
-// dispatcher trusts its lease.
-func (t *trial) awaitAssignment(ctx context.Context, old *dispatcher) {
-	within, cancel := context.WithTimeout(ctx, t.s.scaled(lease))
-	defer cancel()
-	err := t.story.until(within, func() bool { return t.assigning > 0 })
-	if err == nil {
-		err = old.n.proxy.WaitRequests(within, 1)
-	}
-	if err == nil {
-		t.story.do(func() { t.inFlight = t.assigning })
-	}
+	return t.story.until(ctx, func() bool { return len(t.story.lateLanes) > 0 })
 }

@@ -22,7 +22,7 @@ func outsideStore() *scenario {
 		atEnd: func(t *trial, a *agent, n *node, r *run, ordinal int, e func() effect) {
 			t.outside.apply(e())
 			// Of two agents, somebody has to be left.
-			if a.index == victim+1 && ordinal == deadAfterEffect {
+			if a.index == victim+1 && a.meets(ordinal, deadAfterEffect) {
 				t.story.strike(r, crashed)
 				n.crash()
 			}

@@ -34,8 +34,11 @@ type trial struct {
 	agents      []*agent
 	dispatchers []*dispatcher
 	// assigning is how many assignments wait for an answer, inFlight how many did
-	// when the dispatcher died. Both with the story's mu held.
+	// when the dispatcher died. The next dispatcher to assign anything while trap is set
+	// is caught with it. All with the story's mu held.
 	assigning, inFlight int
+	trap                bool
+	caught              *dispatcher
 }
 
 // outcome is what is counted of one trial. Times are in milliseconds of the plan,
@@ -64,7 +67,7 @@ func (o *outcome) lateAssignmentsRefused() int {
 }
 
 func (sim *simulation) newTrial(sc *scenario, m Mode, number int) (*trial, error) {
-	root := fmt.Sprintf("/leasekit-simulate/%s/%s/%d/", sc.name, m, number)
+	root := fmt.Sprintf("%s%s/%s/%d/", sim.root, sc.name, m, number)
 	keys, err := coord.NewKeyspace(root)
 	if err != nil {
 		return nil, err
