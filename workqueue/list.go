@@ -154,12 +154,20 @@ func (l *listing) load(ctx context.Context, prefix string) error {
 			}
 			return !l.full()
 		})
-		return err
+		return unreadable(prefix, err)
 	}
 	if !l.f.wantsOwners(l.where) {
 		return scan(nil, 0)
 	}
 	return l.q.withOwners(ctx, scan)
+}
+
+// unreadable names what could not be read, for whoever has to grant it.
+func unreadable(prefix string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read %s: %w", prefix, err)
 }
 
 // withOwners calls scan with who is alive, and the revision at which that was so: jobs
@@ -279,7 +287,7 @@ func (q *Queue) liveOwners(ctx context.Context) (func(string, int64) bool, int64
 	prefix := q.store.Keys().Sessions()
 	resp, err := q.store.List(ctx, prefix)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read who is alive, %s: %w", prefix, err)
+		return nil, 0, unreadable(prefix, err)
 	}
 	created := map[string]int64{}
 	for _, kv := range resp.Kvs {

@@ -140,7 +140,7 @@ func (q *Queue) scanHeads(ctx context.Context, where place, prefix string, rev i
 		}
 		return true
 	})
-	return err
+	return unreadable(prefix, err)
 }
 
 // maxOrphans is how many orphans Stats names.

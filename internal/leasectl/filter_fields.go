@@ -84,7 +84,7 @@ func (t *filterTerm) ofWorker(value string) error {
 	return nil
 }
 
-// ofStates asks for states. An orphan is claimed, by a session that is gone: claimed finds it too.
+// ofStates asks for states.
 func (t *filterTerm) ofStates(word, value string) error {
 	for _, name := range strings.Split(unquote(value), ",") {
 		if !slices.Contains(allStates, workqueue.State(name)) {
@@ -92,16 +92,17 @@ func (t *filterTerm) ofStates(word, value string) error {
 		}
 		t.states = append(t.states, workqueue.State(name))
 	}
-	t.states = withOrphans(t.states)
-	t.test = func(j *workqueue.Job, _ time.Time) bool { return slices.Contains(t.states, j.State) }
+	t.testStates()
 	return nil
 }
 
-func withOrphans(states []workqueue.State) []workqueue.State {
-	if slices.Contains(states, workqueue.StateClaimed) && !slices.Contains(states, workqueue.StateOrphan) {
-		return append(states, workqueue.StateOrphan)
+// testStates makes t a test of its states. An orphan is claimed, by a session that is gone.
+func (t *filterTerm) testStates() {
+	if slices.Contains(t.states, workqueue.StateClaimed) && !slices.Contains(t.states, workqueue.StateOrphan) {
+		t.states = append(t.states, workqueue.StateOrphan)
 	}
-	return states
+	states := t.states
+	t.test = func(j *workqueue.Job, _ time.Time) bool { return slices.Contains(states, j.State) }
 }
 
 func numberField(name string, get func(*workqueue.Job) int64) filterField {

@@ -2,9 +2,11 @@ package leasectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
@@ -17,38 +19,106 @@ var allStates = []workqueue.State{
 }
 
 func newJobsLs(a *app) *cobra.Command {
-	var states []string
-	var kind string
+	var s selection
 	var o listOptions
 	cmd := &cobra.Command{
 		Use:   "ls [QUEUE]",
 		Short: "List the jobs of a queue, or of all queues",
 		Long: `List jobs: live ones in the order in which they will be claimed, then dead ones,
 then those that are done or cancelled and still kept. A queue that nobody has
-used is an empty list.`,
+used is an empty list. What --filter can ask is told by leasectl help filters.`,
 		Example: `  leasectl jobs ls
   leasectl jobs ls mail --state dead,retry
+  leasectl jobs ls --filter 'queue:mail state:claimed running:>5m' -o wide
+  leasectl jobs ls mail --limit 50
   leasectl jobs ls mail --state dead -o name | xargs -n 1 leasectl jobs requeue`,
 		Aliases: []string{"list"},
 		Args:    takes("[QUEUE]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := jobFilter(states, kind)
-			if err != nil {
+			if err := s.parse(args); err != nil {
 				return err
+			}
+			s.limited = cmd.Flags().Changed("limit")
+			if s.limited && s.limit <= 0 {
+				return usagef("leave it out to see all", "--limit is %d: it must be positive", s.limit)
 			}
 			return runList(cmd.Context(), a, o, lister[jobItem]{
 				view: jobColumns(func(i jobItem) *jobItem { return &i }),
 				load: func(ctx context.Context, c *connection) ([]jobItem, error) {
-					return a.loadJobs(ctx, c, args, filter)
+					items, err := a.loadJobs(ctx, c, s, !o.watch)
+					if err == nil && o.shows(a, "LEASE-TTL") {
+						err = a.addLeaseTimes(ctx, c, items)
+					}
+					return items, err
 				},
-				prefixes: func(keys coord.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
+				prefixes: func(keys coord.Keyspace) []string {
+					if s.named {
+						prefixes := []string{keys.Sessions()}
+						for _, q := range s.queues {
+							prefixes = append(prefixes, keys.Queue(q).Prefix())
+						}
+						return prefixes
+					}
+					return []string{keys.Queues(), keys.Sessions()}
+				},
 			})
 		},
 	}
-	cmd.Flags().StringSliceVar(&states, "state", nil, "only jobs in `STATE`[,STATE...]: "+joinStates())
-	cmd.Flags().StringVar(&kind, "kind", "", "only jobs of `KIND`")
+	s.addFlags(cmd)
+	cmd.Flags().IntVar(&s.limit, "limit", 0, "print the first `N` jobs only")
 	o.addFlags(cmd)
 	return cmd
+}
+
+// selection is which jobs of which queues a verb means.
+type selection struct {
+	text   string
+	states []string
+	kind   string
+
+	filter  filter
+	queues  []string // that can have such jobs, if named
+	named   bool
+	limit   int
+	limited bool
+}
+
+func (s *selection) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.text, "filter", "", "only jobs that match `FILTER`, such as 'state:dead kind:send*' (leasectl help filters)")
+	f.StringSliceVar(&s.states, "state", nil, "only jobs in `STATE`[,STATE...]: "+joinStates())
+	f.StringVar(&s.kind, "kind", "", "only jobs of `KIND`")
+}
+
+// parse makes one filter of all the flags; args may name a queue.
+func (s *selection) parse(args []string) (err error) {
+	if s.filter, err = parseFilter(s.text); err != nil {
+		return err
+	}
+	if len(s.states) > 0 {
+		t := filterTerm{field: "state"}
+		for _, name := range s.states {
+			if !slices.Contains(allStates, workqueue.State(name)) {
+				return usagef("leasectl help states", "--state %q is none of %s", name, joinStates())
+			}
+			t.states = append(t.states, workqueue.State(name))
+		}
+		t.testStates()
+		s.filter.terms = append(s.filter.terms, t)
+	}
+	if s.kind != "" {
+		kind := s.kind
+		s.filter.terms = append(s.filter.terms, filterTerm{field: "kind", exact: []string{kind},
+			test: func(j *workqueue.Job, _ time.Time) bool { return j.Kind == kind }})
+	}
+	s.queues, s.named = s.filter.queues()
+	if len(args) > 0 {
+		if s.named && !slices.Contains(s.queues, args[0]) {
+			return usagef("leave one of them out", "QUEUE is %q, but --filter says queue:%s", args[0], strings.Join(s.queues, ","))
+		}
+		s.queues, s.named = args[:1], true
+	}
+	return nil
 }
 
 func joinStates() string {
@@ -59,29 +129,31 @@ func joinStates() string {
 	return strings.Join(names, ", ")
 }
 
-func jobFilter(states []string, kind string) (workqueue.Filter, error) {
-	f := workqueue.Filter{Kind: kind}
-	for _, name := range states {
-		if !slices.Contains(allStates, workqueue.State(name)) {
-			return f, usagef("leasectl help states", "--state %q is none of %s", name, joinStates())
-		}
-		f.States = append(f.States, workqueue.State(name))
-	}
-	return f, nil
-}
-
-func (a *app) loadJobs(ctx context.Context, c *connection, queues []string, f workqueue.Filter) (items []jobItem, err error) {
-	if len(queues) == 0 {
-		if queues, err = a.queues(ctx, c); err != nil {
+// loadJobs reads the selected jobs whole before anything is printed, so that an error leaves no half list. With say it
+// tells how many records it read, where that is not just what is printed.
+func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool) (items []jobItem, err error) {
+	if !s.named {
+		if s.queues, err = a.queues(ctx, c); err != nil {
 			return nil, err
 		}
 	}
-	for _, name := range queues {
-		found, err := a.listJobs(ctx, c, name, f)
+	read := 0
+	for _, name := range s.queues {
+		found, err := a.listJobs(ctx, c, name, s, len(items), &read)
 		if err != nil {
 			return nil, err
 		}
 		items = append(items, found...)
+		if s.limited && len(items) >= s.limit {
+			break
+		}
+	}
+	switch {
+	case !say || read <= len(items):
+	case s.limited && len(items) >= s.limit:
+		a.notef("the first %d, of %d records that were read", len(items), read)
+	default:
+		a.notef("%d of %d records that were read", len(items), read)
 	}
 	return items, nil
 }
@@ -94,14 +166,28 @@ func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
 	return names, err
 }
 
-// listJobs reads one queue whole before anything is printed, so that an error leaves no half list.
-func (a *app) listJobs(ctx context.Context, c *connection, queue string, f workqueue.Filter) (items []jobItem, err error) {
+// listJobs reads the selected jobs of one queue; have is how many there are already.
+func (a *app) listJobs(ctx context.Context, c *connection, queue string, s selection, have int, read *int) (items []jobItem, err error) {
+	if s.filter.never() {
+		return nil, nil
+	}
 	q, err := a.openQueue(ctx, c, queue, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = q.Close() }() // nothing was written
-	for j, err := range q.List(ctx, f) {
+	now := time.Now()
+	if id, ok := s.filter.id(); ok {
+		j, err := a.getJob(ctx, q, jobRef{queue, id})
+		if errors.Is(err, workqueue.ErrNotFound) || err == nil && !s.filter.matches(j, now) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []jobItem{itemOf(j)}, nil
+	}
+	for j, err := range q.List(ctx, s.library(now, have, read)) {
 		switch {
 		case unreadable(err):
 			a.notef("warning: %s", errorText(err))
@@ -112,4 +198,28 @@ func (a *app) listJobs(ctx context.Context, c *connection, queue string, f workq
 		}
 	}
 	return items, nil
+}
+
+// library is the selection as the library takes it: what it can tell from a record's head is told apart, since all
+// else needs the whole record.
+func (s selection) library(now time.Time, have int, read *int) workqueue.Filter {
+	f := workqueue.Filter{States: s.filter.states(), Read: read}
+	if s.limited {
+		f.Limit = s.limit - have
+	}
+	rest := filter{}
+	for _, t := range s.filter.terms {
+		switch {
+		case t.field == "state" && !t.not:
+		case t.field == "queue" && !t.not && t.exact != nil:
+		case t.field == "kind" && !t.not && len(t.exact) == 1 && f.Kind == "" && t.exact[0] != "":
+			f.Kind = t.exact[0]
+		default:
+			rest.terms = append(rest.terms, t)
+		}
+	}
+	if !rest.empty() {
+		f.Match = func(j *workqueue.Job) bool { return rest.matches(j, now) }
+	}
+	return f
 }

@@ -2,12 +2,18 @@ package leasectl
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // jobItem is a job in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps exactly. Bytes
@@ -37,6 +43,8 @@ type jobItem struct {
 	PayloadSize   int                 `json:"payload_size"`
 	Attempts      []workqueue.Attempt `json:"attempts"`
 	AttemptsTotal int                 `json:"attempts_total"` // of which attempts are the last
+
+	leaseLeft string // of the owner's session, where the table shows it
 }
 
 // jobDetail is a job with everything that belongs to it.
@@ -114,7 +122,72 @@ func jobColumns[T any](item func(T) *jobItem) view[T] {
 			{"OWNER", func(t T) string { return item(t).Owner }},
 			{"AGE", func(t T) string { return age(time.Since(item(t).EnqueuedAt)) }},
 		},
+		wide: []column[T]{
+			{"RUNNING", func(t T) string { return since(item(t).ClaimedAt) }},
+			{"LEASE-TTL", func(t T) string { return item(t).leaseLeft }},
+			{"PRIORITY", func(t T) string { return strconv.Itoa(item(t).Priority) }},
+			{"LABELS", func(t T) string { return labelText(item(t).Labels) }},
+		},
 	}
+}
+
+// since is the age of what happened at a time, nothing when it has not.
+func since(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return age(time.Since(at))
+}
+
+// labelText is labels in one cell, without spaces between them.
+func labelText(labels map[string]string) string {
+	var pairs []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, name+"="+labels[name])
+	}
+	return strings.Join(pairs, ",")
+}
+
+// addLeaseTimes fills in what is left of the leases of those who work.
+func (a *app) addLeaseTimes(ctx context.Context, c *connection, items []jobItem) error {
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return err
+	}
+	left := map[string]string{}
+	for i := range items {
+		item := &items[i]
+		switch item.State {
+		case workqueue.StateOrphan:
+			item.leaseLeft = "gone"
+		case workqueue.StateClaimed:
+			if _, known := left[item.Owner]; !known {
+				if left[item.Owner], err = a.leaseLeft(ctx, c, store, item.Owner); err != nil {
+					return err
+				}
+			}
+			item.leaseLeft = left[item.Owner]
+		}
+	}
+	return nil
+}
+
+func (a *app) leaseLeft(ctx context.Context, c *connection, store *coord.Store, sid string) (string, error) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	key := store.Keys().Session(sid)
+	resp, err := store.Get(ctx, key)
+	if err != nil {
+		return "", fmt.Errorf("read %s: %w", key, err)
+	}
+	if len(resp.Kvs) == 0 {
+		return "gone", nil
+	}
+	d, granted, err := leaseTime(ctx, c, clientv3.LeaseID(resp.Kvs[0].Lease))
+	if err != nil || granted == 0 {
+		return "gone", err
+	}
+	return age(d), nil
 }
 
 // age is a duration as people read it: one unit, two where the first is small.

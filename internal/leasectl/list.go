@@ -3,6 +3,8 @@ package leasectl
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
@@ -28,6 +30,14 @@ func (o *listOptions) addStaticFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&o.columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
 	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the line of headings")
+}
+
+// shows tells whether that column is printed, for what costs to find out.
+func (o *listOptions) shows(a *app, head string) bool {
+	if len(o.columns) > 0 {
+		return slices.ContainsFunc(o.columns, func(c string) bool { return strings.EqualFold(c, head) })
+	}
+	return a.settings.output == formatWide || a.settings.output == formatCSV
 }
 
 // lister is what a verb lists.

@@ -1,0 +1,189 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// recently is how far back rates and counts of what happened look.
+const recently = 5 * time.Minute
+
+// queueItem is a queue as it is printed.
+type queueItem struct {
+	Name       string     `json:"name"`
+	Mode       string     `json:"mode"`
+	Paused     bool       `json:"paused"`
+	PausedBy   string     `json:"paused_by,omitempty"`
+	PausedWhy  string     `json:"paused_why,omitempty"`
+	PausedAt   *time.Time `json:"paused_at,omitempty"`
+	Ready      int        `json:"ready"`
+	Scheduled  int        `json:"scheduled"`
+	Retry      int        `json:"retry"`
+	Claimed    int        `json:"claimed"`
+	Orphan     int        `json:"orphan"`
+	Done       int        `json:"done"` // cancelled ones too
+	Dead       int        `json:"dead"`
+	Unreadable int        `json:"unreadable"`
+	Oldest     *time.Time `json:"oldest_ready_at,omitempty"`
+	Workers    int        `json:"workers"`
+	Recent     recentItem `json:"recent"`
+	Revision   string     `json:"config_revision"`
+
+	claims  map[string]int // claimed jobs by session
+	orphans []string       // some of them
+}
+
+// recentItem is what happened since then, as far as it is kept.
+type recentItem struct {
+	Since time.Time `json:"since"`
+	// ReachesTo is the end of the oldest finished job that is kept, when that is later than Since: what ended before may
+	// be forgotten, and is not counted.
+	ReachesTo *time.Time `json:"reaches_to,omitempty"`
+	Enqueued  int        `json:"enqueued"`
+	Done      int        `json:"done"`
+	Cancelled int        `json:"cancelled"`
+	Dead      int        `json:"dead"`
+	Failed    int        `json:"failed_attempts"`
+	Lost      int        `json:"lost_attempts"`
+	Fenced    int        `json:"fenced"`
+	Rate      float64    `json:"done_per_second"`
+	RunP95    *float64   `json:"run_p95_seconds,omitempty"`
+}
+
+func queueItemOf(name string, s workqueue.Stats, now time.Time) queueItem {
+	i := queueItem{
+		Name: name, Mode: s.Mode, Paused: s.Paused,
+		Ready: s.Jobs[workqueue.StateReady], Scheduled: s.Jobs[workqueue.StateScheduled], Retry: s.Jobs[workqueue.StateRetry],
+		Claimed: s.Jobs[workqueue.StateClaimed], Orphan: s.Jobs[workqueue.StateOrphan],
+		Done: s.Jobs[workqueue.StateDone], Dead: s.Jobs[workqueue.StateDead], Unreadable: s.Unreadable,
+		Oldest: timeOrNil(s.Oldest), Workers: s.Workers, Revision: fmt.Sprint(s.Revision), Recent: recentOf(s, now),
+		claims: s.Claims, orphans: s.Orphans,
+	}
+	if s.Paused {
+		i.PausedBy, i.PausedWhy, i.PausedAt = s.PausedBy, s.PausedWhy, timeOrNil(s.PausedAt)
+	}
+	return i
+}
+
+func recentOf(s workqueue.Stats, now time.Time) recentItem {
+	r := s.Recent
+	item := recentItem{
+		Since: r.Since.UTC().Truncate(time.Millisecond), ReachesTo: timeOrNil(r.Reaches), Enqueued: r.Enqueued, Done: r.Done,
+		Cancelled: r.Cancelled, Dead: r.Dead, Failed: r.Failed, Lost: r.Lost, Fenced: r.Fenced,
+	}
+	from := r.Since
+	if !r.Reaches.IsZero() {
+		from = r.Reaches
+	}
+	// Jobs that ended in the same moment tell no rate: at least a second is taken.
+	item.Rate = math.Round(float64(r.Done)/max(now.Sub(from), time.Second).Seconds()*1000) / 1000
+	if r.RunP95 > 0 {
+		p95 := r.RunP95.Seconds()
+		item.RunP95 = &p95
+	}
+	return item
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// readQueue counts what is in a queue, and what happened of late.
+func (a *app) readQueue(ctx context.Context, c *connection, name string) (queueItem, error) {
+	q, err := a.openQueue(ctx, c, name, nil)
+	if err != nil {
+		return queueItem{}, err
+	}
+	defer func() { _ = q.Close() }() // nothing was written
+	now := time.Now()
+	s, err := q.StatsSince(ctx, now.Add(-recently))
+	return queueItemOf(name, s, now), err
+}
+
+// readQueues reads all queues that are there.
+func (a *app) readQueues(ctx context.Context, c *connection) ([]queueItem, error) {
+	names, err := a.queues(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var items []queueItem
+	for _, name := range names {
+		item, err := a.readQueue(ctx, c, name)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+func countColumn(head string, n func(queueItem) int) column[queueItem] {
+	return column[queueItem]{head, func(i queueItem) string { return fmt.Sprint(n(i)) }}
+}
+
+var queueView = view[queueItem]{
+	name: func(i queueItem) string { return "queue/" + i.Name },
+	columns: []column[queueItem]{
+		{"NAME", func(i queueItem) string { return i.Name }},
+		{"MODE", func(i queueItem) string { return i.Mode }},
+		{"PAUSED", func(i queueItem) string { return yesNo(i.Paused) }},
+		countColumn("READY", func(i queueItem) int { return i.Ready }),
+		countColumn("CLAIMED", func(i queueItem) int { return i.Claimed + i.Orphan }),
+		countColumn("RETRY", func(i queueItem) int { return i.Retry }),
+		countColumn("DEAD", func(i queueItem) int { return i.Dead }),
+		{"OLDEST", func(i queueItem) string { return sinceOrNil(i.Oldest) }},
+		{"RATE/s", func(i queueItem) string { return fmt.Sprintf("%.1f", i.Recent.Rate) }},
+		{"P95-RUN", func(i queueItem) string { return spanText(i.Recent.RunP95) }},
+		countColumn("WORKERS", func(i queueItem) int { return i.Workers }),
+	},
+	wide: []column[queueItem]{
+		countColumn("SCHEDULED", func(i queueItem) int { return i.Scheduled }),
+		countColumn("ORPHAN", func(i queueItem) int { return i.Orphan }),
+		countColumn("DONE", func(i queueItem) int { return i.Done }),
+		countColumn("FAILED-5m", func(i queueItem) int { return i.Recent.Failed }),
+		countColumn("FENCED-5m", func(i queueItem) int { return i.Recent.Fenced }),
+		{"PAUSED-BY", func(i queueItem) string { return i.PausedBy }},
+	},
+}
+
+func sinceOrNil(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return since(*t)
+}
+
+// spanText is a measured time.
+func spanText(seconds *float64) string {
+	if seconds == nil {
+		return ""
+	}
+	return tookText(time.Duration(*seconds * float64(time.Second)))
+}
+
+// tookText is how long something took: finer than an age where it was short.
+func tookText(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0ms"
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return age(d)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,86 @@
+package leasectl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// sessionInfo is a session key: who has it, and its lease.
+type sessionInfo struct {
+	Identity string    `json:"identity"`
+	Host     string    `json:"host"`
+	PID      int       `json:"pid"`
+	TTL      int64     `json:"ttl_seconds"`
+	Opened   time.Time `json:"opened_at"`
+
+	sid       string
+	lease     clientv3.LeaseID
+	createRev int64
+	rev       int64
+}
+
+// readSessions reads all sessions of the root, and tells at which revision.
+func readSessions(ctx context.Context, s *coord.Store) (all []sessionInfo, rev int64, err error) {
+	prefix := s.Keys().Sessions()
+	resp, err := s.List(ctx, prefix)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read %s: %w", prefix, err)
+	}
+	for _, kv := range resp.Kvs {
+		if info, ok := sessionOf(s.Keys(), kv); ok {
+			all = append(all, info)
+		}
+	}
+	return all, resp.Header.Revision, nil
+}
+
+// sessionOf reads one session key; ok is false for a foreign key. A value that cannot be read leaves what the key tells.
+func sessionOf(keys coord.Keyspace, kv *mvccpb.KeyValue) (info sessionInfo, ok bool) {
+	p, ok := keys.Parse(string(kv.Key))
+	if !ok || p.Kind != "sessions" {
+		return info, false
+	}
+	_ = json.Unmarshal(kv.Value, &info)
+	info.sid, info.lease, info.createRev, info.rev = p.Session, clientv3.LeaseID(kv.Lease), kv.CreateRevision, kv.ModRevision
+	if info.Identity == "" {
+		info.Identity = identityOf(info.sid)
+	}
+	return info, true
+}
+
+// identityOf is the identity in a session's ID, escaped as it is there.
+func identityOf(sid string) string {
+	identity, _, _ := strings.Cut(sid, ".")
+	return identity
+}
+
+// leaseHex is a lease ID as etcdctl prints it.
+func leaseHex(id clientv3.LeaseID) string { return fmt.Sprintf("%016x", int64(id)) }
+
+// leaseTimeout bounds one question about a lease.
+const leaseTimeout = 3 * time.Second
+
+// leaseTime is what is left of a lease, and what was granted; granted is 0 when the lease is gone. Without the lease's
+// keys any user may ask.
+func leaseTime(ctx context.Context, c *connection, id clientv3.LeaseID) (left, granted time.Duration, err error) {
+	if id == clientv3.NoLease {
+		return 0, 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+	defer cancel()
+	resp, err := c.TimeToLive(ctx, id)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read lease %s: %w", leaseHex(id), err)
+	}
+	if resp.TTL < 0 {
+		return 0, 0, nil
+	}
+	return time.Duration(resp.TTL) * time.Second, time.Duration(resp.GrantedTTL) * time.Second, nil
+}

@@ -1,0 +1,66 @@
+package leasectl
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// sheet is a description: labelled lines, and tables among them. What stands in a job cannot break its lines.
+type sheet struct{ rows [][]string }
+
+// line adds a labelled line; without text it is left out.
+func (s *sheet) line(label, format string, args ...any) {
+	if text := printable(fmt.Sprintf(format, args...)); text != "" {
+		s.rows = append(s.rows, []string{label, text})
+	}
+}
+
+// table adds rows under one label, in columns of their own.
+func (s *sheet) table(label string, rows [][]string) {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = oneCell(row[i])
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	_ = tw.Flush() // into memory
+	for _, text := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
+		if text == "" {
+			continue
+		}
+		s.rows = append(s.rows, []string{label, strings.TrimRight(text, " ")})
+		label = ""
+	}
+}
+
+// print writes the lines, the texts under each other.
+func (s *sheet) print(w io.Writer) error {
+	wide := 0
+	for _, r := range s.rows {
+		wide = max(wide, len(r[0]))
+	}
+	for _, r := range s.rows {
+		if _, err := fmt.Fprintf(w, "%-*s  %s\n", wide, r[0], r[1]); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	return nil
+}
+
+// describeFormats are what a verb offers that describes one thing to people, and to programs as get does.
+var describeFormats = []string{formatTable, formatJSON, formatYAML}
+
+// printSheet prints a description, or the item that it describes.
+func (a *app) printSheet(format string, item any, s *sheet) error {
+	switch format {
+	case formatJSON:
+		return printJSON(a.out, item)
+	case formatYAML:
+		return printYAML(a.out, item)
+	}
+	return s.print(a.out)
+}

@@ -1,0 +1,155 @@
+package leasectl
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/spf13/cobra"
+)
+
+func newStatus(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show etcd, queues, workers, leaders and problems on one screen",
+		Long: `Show on one screen how etcd is, what is in the queues, who works and who leads, what
+happened in the last 5 minutes, and problems with the command that helps; the full
+list of checks is leasectl doctor. What happened is counted from what is kept: the
+line says how far back that reaches where it is less.
+
+What is shown was confirmed by a majority of etcd's members. Without one the screen
+says unverified, and the exit code is 6.`,
+		Example: `  leasectl status
+  leasectl status -o json | jq .problems`,
+		GroupID: groupLook,
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := a.format(describeFormats...)
+			if err != nil {
+				return err
+			}
+			return a.runStatus(cmd.Context(), format)
+		},
+	}
+}
+
+func (a *app) runStatus(ctx context.Context, format string) error {
+	c, err := a.connect(ctx)
+	if exitCode(err) == exitUnreachable {
+		return a.unverifiedStatus(ctx, format, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	st, err := a.loadStatus(ctx, c)
+	if err != nil {
+		return err
+	}
+	return a.printStatus(format, st)
+}
+
+// statusItem is everything on the screen.
+type statusItem struct {
+	Verified bool          `json:"verified"` // a majority of etcd's members has confirmed it
+	Context  string        `json:"context"`
+	Root     string        `json:"root"`
+	Etcd     etcdItem      `json:"etcd"`
+	Jobs     jobCounts     `json:"jobs"`
+	Workers  workerCounts  `json:"workers"`
+	Leaders  []claimItem   `json:"leaders"`
+	Recent   recentItem    `json:"recent"`
+	Queues   []queueItem   `json:"queues"`
+	Problems []problemItem `json:"problems"`
+}
+
+// jobCounts are the jobs of all queues.
+type jobCounts struct {
+	Ready       int        `json:"ready"`
+	Scheduled   int        `json:"scheduled"`
+	Claimed     int        `json:"claimed"` // orphans too
+	Orphan      int        `json:"orphan"`
+	Retry       int        `json:"retry"`
+	Dead        int        `json:"dead"`
+	Done        int        `json:"done"`
+	Oldest      *time.Time `json:"oldest_ready_at,omitempty"`
+	OldestQueue string     `json:"oldest_ready_queue,omitempty"`
+}
+
+// workerCounts are the sessions that serve queues or own jobs.
+type workerCounts struct {
+	Live  int `json:"live"`
+	Lost  int `json:"lost"`
+	Busy  int `json:"busy"`
+	Slots int `json:"slots"`
+}
+
+// problemItem is what somebody should look at, and the command that helps.
+type problemItem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Run     string `json:"run"`
+}
+
+func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error) {
+	st := statusItem{Verified: true, Context: a.settings.context, Root: c.root, Leaders: []claimItem{}, Queues: []queueItem{}}
+	st.Etcd = readEtcd(ctx, c.Client, c.endpoints)
+	queues, err := a.readQueues(ctx, c)
+	if err != nil {
+		return st, err
+	}
+	st.Queues = append(st.Queues, queues...)
+	workers, err := a.readWorkers(ctx, c, queues)
+	if err != nil {
+		return st, err
+	}
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return st, err
+	}
+	elections, err := a.listClaims(ctx, store, electionNoun)
+	if err != nil {
+		return st, err
+	}
+	for _, e := range elections {
+		if e.Owner != "" {
+			st.Leaders = append(st.Leaders, e)
+		}
+	}
+	st.sum(workers, time.Now())
+	return st, nil
+}
+
+// sum adds up what queues and workers say.
+func (st *statusItem) sum(workers []workerItem, now time.Time) {
+	st.Problems = problemsOf(st.Queues, now)
+	st.Recent = recentItem{Since: now.Add(-recently).UTC().Truncate(time.Millisecond)}
+	for _, q := range st.Queues {
+		j := &st.Jobs
+		j.Ready, j.Scheduled, j.Retry = j.Ready+q.Ready, j.Scheduled+q.Scheduled, j.Retry+q.Retry
+		j.Claimed, j.Orphan = j.Claimed+q.Claimed+q.Orphan, j.Orphan+q.Orphan
+		j.Dead, j.Done = j.Dead+q.Dead, j.Done+q.Done
+		if q.Oldest != nil && (j.Oldest == nil || q.Oldest.Before(*j.Oldest)) {
+			j.Oldest, j.OldestQueue = q.Oldest, q.Name
+		}
+		st.Recent.add(q.Recent)
+	}
+	for _, w := range workers {
+		switch {
+		case w.State == workerLost:
+			st.Workers.Lost++
+		case len(w.Queues) > 0:
+			st.Workers.Live++
+			st.Workers.Busy, st.Workers.Slots = st.Workers.Busy+w.Busy, st.Workers.Slots+w.Slots
+		}
+	}
+}
+
+// add adds another queue's. The sum reaches back as far as each of them does.
+func (r *recentItem) add(q recentItem) {
+	r.Enqueued, r.Done, r.Cancelled, r.Dead = r.Enqueued+q.Enqueued, r.Done+q.Done, r.Cancelled+q.Cancelled, r.Dead+q.Dead
+	r.Failed, r.Lost, r.Fenced, r.Rate = r.Failed+q.Failed, r.Lost+q.Lost, r.Fenced+q.Fenced, r.Rate+q.Rate
+	if q.ReachesTo != nil && (r.ReachesTo == nil || q.ReachesTo.After(*r.ReachesTo)) {
+		r.ReachesTo = q.ReachesTo
+	}
+}

@@ -1,0 +1,65 @@
+package leasectl
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// pausedLong is the time after which a pause looks forgotten.
+const pausedLong = 24 * time.Hour
+
+// problemsOf are the problems that show in what was counted anyway: leasectl doctor knows more.
+func problemsOf(queues []queueItem, now time.Time) []problemItem {
+	problems := []problemItem{}
+	add := func(code, run, format string, args ...any) {
+		problems = append(problems, problemItem{code, printable(fmt.Sprintf(format, args...)), run})
+	}
+	for _, q := range queues {
+		name := shellWord(q.Name)
+		if q.Orphan > 0 {
+			add("J1", "leasectl doctor --fix", "%s", orphanText(q))
+		}
+		if q.Ready > 0 && q.Workers == 0 && q.Claimed == 0 && !q.Paused {
+			add("Q1", "leasectl work "+name+" -- CMD", "queue %s has %d ready jobs, the oldest for %s, and nobody who works them",
+				q.Name, q.Ready, sinceOrNil(q.Oldest))
+		}
+		if q.Paused && q.PausedAt != nil && now.Sub(*q.PausedAt) > pausedLong {
+			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", q.Name, age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
+		}
+		if q.Unreadable > 0 {
+			add("J2", "leasectl doctor --fix", "%d records of queue %s cannot be read", q.Unreadable, q.Name)
+		}
+	}
+	return problems
+}
+
+func orphanText(q queueItem) string {
+	jobs := make([]string, 0, 3)
+	for _, id := range q.orphans[:min(len(q.orphans), 3)] {
+		jobs = append(jobs, strings.TrimPrefix(jobRef{q.Name, id}.name(), "job/"))
+	}
+	if q.Orphan == 1 {
+		return fmt.Sprintf("1 claim by a gone session (job %s)", jobs[0])
+	}
+	more := ""
+	if q.Orphan > len(jobs) {
+		more = ", ..."
+	}
+	return fmt.Sprintf("%d claims by gone sessions (jobs %s%s)", q.Orphan, strings.Join(jobs, ", "), more)
+}
+
+func whyText(why string) string {
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%q)", why)
+}
+
+// shellWord is a name as it can be typed into a shell.
+func shellWord(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,:/%+@") == "" {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}

@@ -1,0 +1,108 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+func newWorkersDescribe(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe WORKER",
+		Short: "Show one session with its jobs, and what can be done next",
+		Long: `Show one session with the jobs that it owns, and what can be done next. It is named
+as for leasectl workers get.`,
+		Example: `  leasectl workers describe w-7f31`,
+		Args:    takes("WORKER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := a.format(describeFormats...)
+			if err != nil {
+				return err
+			}
+			return a.withEtcd(cmd.Context(), func(c *connection) error {
+				d, err := a.loadWorkerDetail(cmd.Context(), c, args[0])
+				if err != nil {
+					return err
+				}
+				return a.printSheet(format, d, d.sheet())
+			})
+		},
+	}
+}
+
+// workerDetail is a session with its jobs.
+type workerDetail struct {
+	workerItem
+	Jobs []jobItem `json:"jobs"`
+}
+
+func (a *app) loadWorkerDetail(ctx context.Context, c *connection, name string) (workerDetail, error) {
+	w, err := a.findWorker(ctx, c, name)
+	if err != nil {
+		return workerDetail{}, err
+	}
+	d := workerDetail{workerItem: w, Jobs: []jobItem{}}
+	sel := selection{named: true, filter: filter{terms: []filterTerm{
+		{test: func(j *workqueue.Job, _ time.Time) bool { return j.Owner == w.Session }},
+	}}}
+	claimed := filterTerm{field: "state", states: []workqueue.State{workqueue.StateClaimed}}
+	claimed.testStates()
+	sel.filter.terms = append(sel.filter.terms, claimed)
+	for _, q := range w.Queues {
+		if q.Busy > 0 {
+			sel.queues = append(sel.queues, q.Queue)
+		}
+	}
+	jobs, err := a.loadJobs(ctx, c, sel, false)
+	d.Jobs = append(d.Jobs, jobs...)
+	return d, err
+}
+
+func (d workerDetail) sheet() *sheet {
+	s := &sheet{}
+	s.line("Worker", "%s    session %s", d.Name, d.Session)
+	if d.State == workerLost {
+		s.line("State", "%s: its session is gone; whoever serves the queue takes its jobs over", d.State)
+	} else {
+		s.line("State", "%s    lease %s    ttl %ds of %ds    last beat %ds ago", d.State, d.Lease, d.TTLLeft, d.TTL, d.LastBeat)
+	}
+	if d.Host != "" {
+		s.line("Process", "pid %d on %s    since %s", d.PID, d.Host, since(d.Opened))
+	}
+	for i, q := range d.Queues {
+		label := ""
+		if i == 0 {
+			label = "Serves"
+		}
+		s.line(label, "%s", q.describe())
+	}
+	rows := [][]string{}
+	for _, j := range d.Jobs {
+		rows = append(rows, []string{j.Queue + "/" + j.ID, j.Kind, string(j.State), "token " + j.Token, since(j.ClaimedAt)})
+	}
+	s.table("Jobs", rows)
+	next := []string{"leasectl jobs ls --filter 'worker:" + d.Session + "'"}
+	if len(d.Jobs) > 0 {
+		next = append(next, "leasectl jobs describe "+strings.TrimPrefix(jobRef{d.Jobs[0].Queue, d.Jobs[0].ID}.name(), "job/"))
+	}
+	if d.State != workerLost {
+		next = append(next, "leasectl workers evict "+d.Session)
+	}
+	s.line("Next", "%s", strings.Join(next, "   |   "))
+	return s
+}
+
+func (q workerQueue) describe() string {
+	kinds := "all kinds"
+	if len(q.Kinds) > 0 {
+		kinds = strings.Join(q.Kinds, ", ")
+	}
+	if !q.Serving {
+		return fmt.Sprintf("%s no more    owns %d jobs", q.Queue, q.Busy)
+	}
+	return fmt.Sprintf("%s    %d of %d slots busy    %s", q.Queue, q.Busy, q.Slots, kinds)
+}

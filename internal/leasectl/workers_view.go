@@ -1,0 +1,209 @@
+package leasectl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// workerItem is a session: one that lives, or one that is gone and still owns jobs.
+type workerItem struct {
+	Name    string `json:"name"` // its identity, which others may have too
+	Session string `json:"session"`
+	State   string `json:"state"` // live, draining or LOST
+	// Queues are those that it serves, or owns jobs of.
+	Queues []workerQueue `json:"queues"`
+	Busy   int           `json:"busy"`
+	Slots  int           `json:"slots"`
+	Lease  string        `json:"lease"` // hex; empty when it is gone
+	// TTLLeft and TTL are what is left of the lease, and what was granted.
+	TTLLeft  int64     `json:"ttl_left_seconds"`
+	TTL      int64     `json:"ttl_seconds"`
+	LastBeat int64     `json:"last_beat_seconds"` // since the last renewal, as etcd counts it
+	Host     string    `json:"host,omitempty"`
+	PID      int       `json:"pid,omitempty"`
+	Opened   time.Time `json:"opened_at,omitzero"`
+	Revision string    `json:"revision"`
+}
+
+// workerQueue is what a session does in one queue.
+type workerQueue struct {
+	Queue   string   `json:"queue"`
+	Serving bool     `json:"serving"` // it takes jobs from it
+	Kinds   []string `json:"kinds"`   // that it takes; none means all
+	Slots   int      `json:"slots"`
+	Busy    int      `json:"busy"` // jobs that it owns
+}
+
+// The states of sessions.
+const (
+	workerLive     = "live"
+	workerDraining = "draining" // it owns jobs of a queue that it takes none from any more
+	workerLost     = "LOST"     // it is gone, and owns jobs
+)
+
+// readWorkers reads all sessions, what they serve, and what they own, given the queues that were counted.
+func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem) ([]workerItem, error) {
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return nil, err
+	}
+	sessions, _, err := readSessions(ctx, store)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*workerItem{}
+	var order []string
+	for _, s := range sessions {
+		left, granted, err := leaseTime(ctx, c, s.lease)
+		if err != nil {
+			return nil, err
+		}
+		found[s.sid] = liveWorker(s, left, granted)
+		order = append(order, s.sid)
+	}
+	for _, q := range queues {
+		served, err := readRegistrations(ctx, store, q.Name)
+		if err != nil {
+			return nil, err
+		}
+		for sid := range q.claims {
+			if _, known := served[sid]; !known {
+				served[sid] = workerQueue{Queue: q.Name}
+			}
+		}
+		for sid, wq := range served {
+			w := found[sid]
+			if w == nil { // gone; only its claims tell of it
+				w = &workerItem{Name: identityOf(sid), Session: sid, State: workerLost, Revision: "0"}
+				found[sid] = w
+				order = append(order, sid)
+			}
+			wq.Busy = q.claims[sid]
+			w.Queues = append(w.Queues, wq)
+		}
+	}
+	var items []workerItem
+	for _, sid := range order {
+		w := found[sid]
+		w.sum()
+		items = append(items, *w)
+	}
+	slices.SortStableFunc(items, func(a, b workerItem) int {
+		return strings.Compare(a.Name+"\x00"+a.Session, b.Name+"\x00"+b.Session)
+	})
+	return items, nil
+}
+
+func liveWorker(s sessionInfo, left, granted time.Duration) *workerItem {
+	w := &workerItem{
+		Name: s.Identity, Session: s.sid, State: workerLive, Lease: leaseHex(s.lease), Host: s.Host, PID: s.PID, Opened: s.Opened,
+		TTLLeft: int64(left / time.Second), TTL: int64(granted / time.Second), Revision: fmt.Sprint(s.rev),
+	}
+	w.LastBeat = max(w.TTL-w.TTLLeft-1, 0) // etcd cuts off what is left of the second
+	return w
+}
+
+// sum adds the queues up.
+func (w *workerItem) sum() {
+	w.Busy, w.Slots = 0, 0
+	leaving := false
+	for _, q := range w.Queues {
+		w.Busy, w.Slots = w.Busy+q.Busy, w.Slots+q.Slots
+		leaving = leaving || !q.Serving
+	}
+	if leaving && w.State == workerLive {
+		w.State = workerDraining
+	}
+	if w.Queues == nil {
+		w.Queues = []workerQueue{}
+	}
+	slices.SortFunc(w.Queues, func(a, b workerQueue) int { return strings.Compare(a.Queue, b.Queue) })
+}
+
+// readRegistrations reads who serves a queue, by session.
+func readRegistrations(ctx context.Context, s *coord.Store, queue string) (map[string]workerQueue, error) {
+	prefix := s.Keys().Queue(queue).Workers()
+	resp, err := s.List(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", prefix, err)
+	}
+	served := map[string]workerQueue{}
+	for _, kv := range resp.Kvs {
+		p, ok := s.Keys().Parse(string(kv.Key))
+		if !ok || p.Kind != "workers" {
+			continue
+		}
+		var r struct {
+			Kinds       []string `json:"kinds"`
+			Concurrency int      `json:"concurrency"`
+		}
+		_ = json.Unmarshal(kv.Value, &r) // what cannot be read takes nothing
+		if r.Kinds == nil {
+			r.Kinds = []string{}
+		}
+		served[p.Session] = workerQueue{Queue: queue, Serving: true, Kinds: r.Kinds, Slots: r.Concurrency}
+	}
+	return served, nil
+}
+
+var workerView = view[workerItem]{
+	name: func(w workerItem) string { return "worker/" + w.Session },
+	columns: []column[workerItem]{
+		{"NAME", func(w workerItem) string { return w.Name }},
+		{"QUEUES", func(w workerItem) string {
+			var names []string
+			for _, q := range w.Queues {
+				names = append(names, q.Queue)
+			}
+			return strings.Join(names, ",")
+		}},
+		{"BUSY", func(w workerItem) string { return w.busyText() }},
+		{"LEASE", func(w workerItem) string {
+			if w.Lease == "" {
+				return "(gone)"
+			}
+			return w.Lease
+		}},
+		{"TTL", func(w workerItem) string {
+			if w.TTL == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%ds/%ds", w.TTLLeft, w.TTL)
+		}},
+		{"LAST-BEAT", func(w workerItem) string {
+			if w.TTL == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%ds", w.LastBeat)
+		}},
+		{"HOST", func(w workerItem) string { return w.Host }},
+		{"STATE", func(w workerItem) string { return w.State }},
+		{"AGE", func(w workerItem) string { return since(w.Opened) }},
+	},
+	wide: []column[workerItem]{
+		{"SESSION", func(w workerItem) string { return w.Session }},
+		{"PID", func(w workerItem) string {
+			if w.PID == 0 {
+				return ""
+			}
+			return fmt.Sprint(w.PID)
+		}},
+	},
+}
+
+// busyText is jobs of slots; how many slots somebody had who is gone is not known.
+func (w workerItem) busyText() string {
+	switch {
+	case w.State == workerLost:
+		return fmt.Sprintf("%d/?", w.Busy)
+	case len(w.Queues) == 0:
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", w.Busy, w.Slots)
+}
