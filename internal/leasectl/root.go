@@ -58,6 +58,8 @@ slots.`,
 	root.SetHelpCommand(newHelp())
 	root.SetHelpCommandGroupID(groupOther)
 	root.AddCommand(verbs...)
+	a.addCompletions(root)
+	a.addFlagCompletions(root)
 	runGroup := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -88,6 +90,8 @@ func verbs(a *app) []*cobra.Command {
 		staysHome(newSimulate(a)),
 		newBench(a),
 		newConfig(a),
+		newSchema(a),
+		newDocs(a),
 		newVersion(a),
 		newCompletion(a),
 	}

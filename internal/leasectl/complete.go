@@ -1,0 +1,183 @@
+package leasectl
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// completeWithin is how long a press of the tab key may take: what etcd has not told by then is not offered.
+const completeWithin = 200 * time.Millisecond
+
+// completeAtMost bounds how many names are read for one press.
+const completeAtMost = 1000
+
+// lookup finds names in etcd that begin with a prefix.
+type lookup func(ctx context.Context, client *clientv3.Client, store *coord.Store, prefix string) ([]string, error)
+
+// lookups say what can stand for a placeholder of a command's usage line, by the placeholder and by the noun above.
+var lookups = map[string]lookup{
+	"QUEUE":     completeQueues,
+	"QUEUE/ID":  completeJobs,
+	"locks":     completeNames((*coord.Store).LockNames),
+	"lock":      completeNames((*coord.Store).LockNames),
+	"elections": completeNames((*coord.Store).ElectionNames),
+	"SESSION":   completeSessions,
+	"WORKER":    completeSessions,
+}
+
+// addCompletions gives every command that takes a name from etcd or from the contexts its live completion.
+func (a *app) addCompletions(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		a.addCompletions(sub)
+	}
+	if cmd.ValidArgs != nil || cmd.ValidArgsFunction != nil {
+		return
+	}
+	placeholder := firstPlaceholder(cmd.Use)
+	look := lookups[placeholder]
+	if placeholder == "NAME" && cmd.HasParent() {
+		look = lookups[cmd.Name()]
+		if look == nil {
+			look = lookups[cmd.Parent().Name()]
+		}
+	}
+	switch {
+	case look != nil:
+		cmd.ValidArgsFunction = a.completing(look)
+	case cmd.HasParent() && cmd.Parent().Name() == "config" && slices.Contains([]string{"NAME", "OLD", "CONTEXT"}, placeholder):
+		cmd.ValidArgsFunction = a.completeContexts
+	case placeholder == "":
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+}
+
+// firstPlaceholder returns the first argument of a usage line, without its brackets.
+func firstPlaceholder(use string) string {
+	words := strings.Fields(use)
+	if len(words) < 2 {
+		return ""
+	}
+	return strings.TrimSuffix(strings.Trim(words[1], "[]"), "...")
+}
+
+// completing turns a lookup into what cobra calls. Every trouble ends in no offer: a completion has no place for errors.
+func (a *app) completing(look lookup) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 || a.settings.load(cmd.Flags(), a.getenv) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+		defer cancel()
+		return a.lookUp(ctx, look, toComplete), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
+	a.settings.ask = nil // nobody can be asked in the middle of a command line
+	t, err := a.settings.target(ctx, a.getenv)
+	if err != nil {
+		return nil
+	}
+	client, err := newClient(ctx, ctx, t)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = client.Close() }()
+	store, err := coord.NewStore(client, t.root, nil)
+	if err != nil {
+		return nil
+	}
+	names, err := look(ctx, client, store, prefix)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
+}
+
+func completeQueues(ctx context.Context, client *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
+	return workqueue.Queues(ctx, client, store.Keys().Root())
+}
+
+// completeJobs offers the queues first, and once the queue is there, the IDs of its jobs, dead ones first: those are
+// what people act on.
+func completeJobs(ctx context.Context, client *clientv3.Client, store *coord.Store, prefix string) ([]string, error) {
+	queue, id, ok := strings.Cut(prefix, "/")
+	if !ok {
+		names, err := completeQueues(ctx, client, store, prefix)
+		for i, n := range names {
+			names[i] = escapeQueue.Replace(n) + "/"
+		}
+		return names, err
+	}
+	keys := store.Keys().Queue(unescapeQueue.Replace(queue))
+	var found []string
+	for _, dir := range []string{keys.Dead(id), keys.Jobs(), keys.Done(id)} {
+		resp, err := store.Get(ctx, dir, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(completeAtMost))
+		if err != nil {
+			return found, err
+		}
+		for _, kv := range resp.Kvs {
+			if p, ok := store.Keys().Parse(string(kv.Key)); ok && p.ID != "" {
+				found = append(found, queue+"/"+p.ID)
+			}
+		}
+	}
+	return found, nil
+}
+
+func completeNames(names func(*coord.Store, context.Context) ([]string, error)) lookup {
+	return func(ctx context.Context, _ *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
+		return names(store, ctx)
+	}
+}
+
+func completeSessions(ctx context.Context, _ *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
+	prefix := store.Keys().Sessions()
+	resp, err := store.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(completeAtMost))
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, kv := range resp.Kvs {
+		found = append(found, strings.TrimPrefix(string(kv.Key), prefix))
+	}
+	return found, nil
+}
+
+// completeContexts offers the contexts of the file.
+func (a *app) completeContexts(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	path, err := contexts.Path(a.getenv)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	f, err := contexts.Load(path)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(f.Names(), func(n string) bool { return !strings.HasPrefix(n, toComplete) }), cobra.ShellCompDirectiveNoFileComp
+}
+
+// addFlagCompletions completes the values of global flags.
+func (a *app) addFlagCompletions(root *cobra.Command) {
+	for name, f := range map[string]cobra.CompletionFunc{
+		"context": func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return a.completeContexts(cmd, nil, toComplete)
+		},
+		"output":    cobra.FixedCompletions(listFormats, cobra.ShellCompDirectiveNoFileComp),
+		"endpoints": cobra.NoFileCompletions,
+		"root":      cobra.NoFileCompletions,
+		"user":      cobra.NoFileCompletions,
+	} {
+		if err := root.RegisterFlagCompletionFunc(name, f); err != nil { // only a flag that does not exist
+			panic(err)
+		}
+	}
+}
