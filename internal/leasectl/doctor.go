@@ -1,0 +1,319 @@
+package leasectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// The formats of doctor; -o json means the second.
+const (
+	doctorText       = "text"
+	doctorJSON       = "json"
+	doctorMarkdown   = "md"
+	doctorNagios     = "nagios"
+	doctorPrometheus = "prometheus"
+)
+
+var doctorFormats = []string{doctorText, doctorJSON, doctorMarkdown, doctorNagios, doctorPrometheus}
+
+type doctorOptions struct {
+	mutation
+	doctor.Options
+	fix          bool
+	afterRestore bool
+	format       string
+}
+
+// doctored is an examination, and where it was made.
+type doctored struct {
+	*doctor.Exam
+	where string
+	close func()
+}
+
+func newDoctor(a *app) *cobra.Command {
+	var o doctorOptions
+	cmd := withImpact(&cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong, and repair it",
+		Long: `Look at etcd, sessions, queues, jobs, elections, locks and keys, at one revision,
+and report what is wrong. What is only wrong when it lasts is looked at twice, and
+reported when it has not moved. Looking changes nothing, and reads no payloads.
+
+--fix shows a plan, asks, and repairs what can be repaired safely, each only if it
+is still at the revision that was found. --after-restore is for the time after etcd
+was restored from a backup: it ends all sessions, so that everybody starts anew.
+
+Exit code 0: nothing, or warnings only. 8: errors remain. 7: a repair failed. 4: a
+permission is missing. 6: etcd is not reachable. With --format nagios: 0, 1, 2, 3.`,
+		Example: `  leasectl doctor
+  leasectl doctor --fix --reason "after the outage"
+  leasectl doctor --skip S2,C1 -o json
+  leasectl doctor --format prometheus > /var/lib/node_exporter/leasekit.prom
+  leasectl doctor checks              # what the codes mean`,
+		GroupID: groupLook,
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(a, cmd); err != nil {
+				return err
+			}
+			if o.fix || o.afterRestore {
+				if err := a.permit(withImpact(cmd, impactWrite)); err != nil {
+					return err
+				}
+			}
+			if o.afterRestore {
+				return a.runAfterRestore(cmd.Context(), o)
+			}
+			return o.verdict(a, a.runDoctor(cmd.Context(), o))
+		},
+	}, impactRead)
+	f := cmd.Flags()
+	f.BoolVar(&o.fix, "fix", false, "repair what can be repaired, after a question")
+	f.BoolVar(&o.afterRestore, "after-restore", false, "end all sessions after etcd was restored from a backup")
+	f.StringVar(&o.format, "format", doctorText, "print as `FORMAT`: "+strings.Join(doctorFormats, ", "))
+	f.StringSliceVar(&o.Skip, "skip", nil, "leave out the checks `CODE`[,CODE...]")
+	f.DurationVar(&o.Window, "window", 3*time.Second, "what must last is looked at again after `TIME`")
+	f.DurationVar(&o.MaxWait, "max-wait", 5*time.Minute, "report a job that waits longer than `TIME` (Q3)")
+	f.DurationVar(&o.MaxPause, "max-pause", 24*time.Hour, "report a queue that is paused longer than `TIME` (Q2)")
+	f.DurationVar(&o.MaxHold, "max-hold", 10*time.Minute, "report a lock that is held longer than `TIME` while others wait (X3)")
+	f.Int64Var(&o.MaxHistory, "max-history", 1_000_000, "report when etcd keeps more than `N` revisions (E5)")
+	f.DurationVar(&o.Timeout, "timeout", time.Minute, "give up after `TIME`")
+	o.addFlags(f)
+	cmd.AddCommand(newDoctorChecks(a))
+	return cmd
+}
+
+// check looks at the flags, and settles the format.
+func (o *doctorOptions) check(a *app, cmd *cobra.Command) error {
+	set := cmd.Flags().Changed
+	output, err := a.format(formatTable, formatJSON)
+	switch {
+	case err != nil && !set("format"):
+		return usagef("--format "+doctorText, "%s is %q: doctor offers table and json, and more with --format", a.settings.source("output"), a.settings.output)
+	case !slices.Contains(doctorFormats, o.format):
+		return usagef("--format "+doctorText, "--format is %q: want one of %s", o.format, strings.Join(doctorFormats, ", "))
+	case set("format") && a.settings.source("output") == "--output" && a.settings.output != "" && a.settings.output != o.format:
+		return usagef("one of the two", "-o %s and --format %s contradict each other", a.settings.output, o.format)
+	case !set("format") && output == formatJSON:
+		o.format = doctorJSON
+	}
+	for i, code := range o.Skip {
+		o.Skip[i] = strings.ToUpper(strings.TrimSpace(code))
+		if why := doctor.LeftOut[o.Skip[i]]; why == "" && !doctor.KnownCode(o.Skip[i]) {
+			return usagef("leasectl doctor checks", "--skip has %q, which is no check", code)
+		}
+	}
+	for flag, d := range map[string]time.Duration{"window": o.Window, "max-wait": o.MaxWait, "max-pause": o.MaxPause, "max-hold": o.MaxHold, "timeout": o.Timeout} {
+		if d <= 0 {
+			return usagef(helpOf(cmd), "--%s is %v: it must be positive", flag, d)
+		}
+	}
+	switch {
+	case o.MaxHistory <= 0:
+		return usagef(helpOf(cmd), "--max-history is %d: it must be positive", o.MaxHistory)
+	case 2*o.Window >= o.Timeout:
+		return usagef("a larger --timeout", "--window is %v: twice that must be less than --timeout, which is %v", o.Window, o.Timeout)
+	case o.fix && o.afterRestore:
+		return usagef("one after the other", "--fix and --after-restore do not go together")
+	case o.afterRestore && (len(o.Skip) > 0 || o.format != doctorText && o.format != doctorJSON):
+		return usagef("--after-restore alone", "--after-restore checks nothing: it takes neither --skip nor --format %s", o.format)
+	}
+	return nil
+}
+
+// verdict turns the end of an examination into what monitoring expects, where it asked.
+func (o *doctorOptions) verdict(a *app, err error) error {
+	var ended *commandEnded
+	if o.format != doctorNagios || err == nil || errors.As(err, &ended) {
+		return err
+	}
+	code, word := 3, "UNKNOWN"
+	if exitCode(err) == exitUnreachable {
+		code, word = 2, "CRITICAL"
+	}
+	if werr := doctor.NagiosLine(a.out, word, errorText(err), ""); werr != nil {
+		return werr
+	}
+	return &commandEnded{code}
+}
+
+// runDoctor examines, prints, and with --fix asks and repairs.
+func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
+	e, err := a.examineCluster(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	todo := 0
+	if o.fix {
+		todo = len(e.Report.Fixable())
+	}
+	if o.format == doctorText {
+		if err := e.Report.Text(a.out, doctor.TextOptions{Fixing: todo > 0, Clean: printable}); err != nil {
+			return err
+		}
+	}
+	if todo > 0 {
+		if err := a.applyPlan(ctx, e, o, todo); err != nil {
+			return err
+		}
+	}
+	return a.finishDoctor(e.Report, o, todo)
+}
+
+// applyPlan shows what would be done, asks, and does it.
+func (a *app) applyPlan(ctx context.Context, e *doctored, o doctorOptions, todo int) error {
+	e.Report.Plan(a.err, printable)
+	changes := fmt.Sprintf("%d changes", todo)
+	if todo == 1 {
+		changes = "1 change"
+	}
+	if err := a.confirm(&o.mutation, "Apply %s to %s", changes, e.where); err != nil || o.dryRun {
+		return err
+	}
+	return e.Fix(ctx, workqueue.By{Actor: actor(), Reason: o.reason})
+}
+
+// finishDoctor prints what is not printed yet, and returns the exit code.
+func (a *app) finishDoctor(r *doctor.Report, o doctorOptions, todo int) error {
+	var err error
+	code := exitOK
+	switch o.format {
+	case doctorText:
+		if todo > 0 {
+			err = r.Outcome(a.out, printable)
+		}
+	case doctorJSON:
+		err = r.JSON(a.out)
+	case doctorMarkdown:
+		err = r.Markdown(a.out)
+	case doctorPrometheus:
+		err = r.Prometheus(a.out)
+	case doctorNagios:
+		if code, err = r.Nagios(a.out); err == nil && code != 0 {
+			err = &commandEnded{code}
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	failed := slices.ContainsFunc(r.Findings, func(f *doctor.Finding) bool { return f.Status == doctor.Failed })
+	switch {
+	case r.Has("E6"):
+		code = exitAuth
+	case r.Errors > 0:
+		code = exitDoctor
+	case failed:
+		code = exitPartly
+	}
+	if code != exitOK {
+		return &commandEnded{code}
+	}
+	return nil
+}
+
+// examineCluster connects and looks. Where etcd has no leader it still asks the endpoints for their state.
+func (a *app) examineCluster(ctx context.Context, o doctorOptions) (*doctored, error) {
+	t, err := a.settings.target(ctx, a.getenv)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dial(ctx, t)
+	if err != nil {
+		err = fmt.Errorf("connect to etcd: %w", err)
+		if exitCode(err) != exitUnreachable {
+			return nil, err
+		}
+		// Logging in needs a leader; asking for the state does not.
+		var bareErr error
+		if client, bareErr = clientv3.New(clientv3.Config{Endpoints: t.endpoints, TLS: t.tls, DialTimeout: t.timeout, Logger: zap.NewNop()}); bareErr != nil {
+			return nil, err
+		}
+	}
+	o.Root, o.User, o.Writes = t.root, t.user, o.fix
+	o.Explain = func(ctx context.Context, endpoint string) string {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		return examine(ctx, endpoint, t.tls).cause
+	}
+	e, examErr := doctor.Run(ctx, client, o.Options)
+	if examErr != nil {
+		_ = client.Close()
+		if errors.Is(examErr, doctor.ErrUnreachable) {
+			examErr = &failure{code: exitUnreachable, err: cmp.Or(err, examErr)}
+		}
+		return nil, examErr
+	}
+	c := connection{Client: client, endpoints: t.endpoints, root: t.root, context: t.context}
+	return &doctored{e, c.where(), func() {
+		_ = e.Close() // what repairs left ends with its lease
+		_ = client.Close()
+	}}, nil
+}
+
+// doctorCheck is a check as it is listed.
+type doctorCheck struct {
+	Code     string `json:"code"`
+	Severity string `json:"severity"` // the worst that it reports; "none" for codes that are left out
+	Fix      string `json:"fix"`      // what --fix does; empty: nothing
+	Means    string `json:"means"`
+}
+
+func newDoctorChecks(a *app) *cobra.Command {
+	var columns []string
+	var noHeaders bool
+	cmd := &cobra.Command{
+		Use:     "checks",
+		Short:   "List the codes of doctor, and what they mean",
+		Example: "  leasectl doctor checks\n  leasectl doctor checks -o json",
+		Args:    takes(),
+		RunE: func(*cobra.Command, []string) error {
+			p, err := a.printer(listOptions{columns: columns, noHeaders: noHeaders})
+			if err != nil {
+				return err
+			}
+			return printList(p, doctorCheckView, doctorCheckItems())
+		},
+	}
+	cmd.Flags().StringSliceVar(&columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
+	cmd.Flags().BoolVar(&noHeaders, "no-headers", false, "leave out the line of headings")
+	return cmd
+}
+
+func doctorCheckItems() (items []doctorCheck) {
+	for _, c := range doctor.Checks() {
+		items = append(items, doctorCheck{c.Code, string(c.Severity), c.Fix, c.Means})
+	}
+	for code, why := range doctor.LeftOut {
+		items = append(items, doctorCheck{Code: code, Severity: "none", Means: "not checked: " + why})
+	}
+	return items
+}
+
+var doctorCheckView = view[doctorCheck]{
+	name: func(c doctorCheck) string { return "check/" + c.Code },
+	columns: []column[doctorCheck]{
+		{"CODE", func(c doctorCheck) string { return c.Code }},
+		{"SEVERITY", func(c doctorCheck) string { return c.Severity }},
+		{"FIX", func(c doctorCheck) string { return yesNo(c.Fix != "") }},
+		{"MEANS", func(c doctorCheck) string {
+			if c.Fix != "" {
+				return c.Means + "; --fix " + c.Fix
+			}
+			return c.Means
+		}},
+	},
+}

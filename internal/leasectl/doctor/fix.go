@@ -1,0 +1,101 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// repair is how a finding is mended: by a call, or by taking a leftover away. It is guarded by what was found.
+type repair struct {
+	leftover *mvccpb.KeyValue
+	do       func(ctx context.Context, e *Exam, by workqueue.By) (done string, err error)
+}
+
+func deleteLeftover(kv *mvccpb.KeyValue) repair { return repair{leftover: kv} }
+
+// onQueue repairs a job at the revision at which it was found.
+func onQueue(queue, id string, rev int64, act func(*workqueue.Queue, context.Context, string, workqueue.By) (*workqueue.Job, error)) repair {
+	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
+		by.Revision = rev
+		j, err := act(e.queues[queue], ctx, id, by)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s (rev %d)", queue+"/"+id, j.Revision), nil
+	}}
+}
+
+// forceRelease takes a lock, as long as it is the claim that was found.
+func forceRelease(name string, token coord.Token) repair {
+	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
+		st, err := e.store.LockState(ctx, name)
+		if err != nil {
+			return "", err
+		}
+		if st.Token != token {
+			return "", fmt.Errorf("lock %s: %w: its token is %s, not %s", name, workqueue.ErrConflict, st.Token, token)
+		}
+		if err := e.store.ForceRelease(ctx, st, "", by.Actor, by.Reason); err != nil {
+			return "", err
+		}
+		return "lock " + name, nil
+	}}
+}
+
+// ErrNewerSchema means that nothing is repaired since a newer program has written the keys.
+var ErrNewerSchema = errors.New("the keys were written by a newer version: use its leasectl to repair them")
+
+// fixAtOnce is how many repairs are under way: they share etcd's transactions.
+const fixAtOnce = 32
+
+// Fix makes the planned repairs and puts what became of them into the report. It blocks until all outcomes are known or
+// ctx ends; the error tells that nothing was tried.
+func (e *Exam) Fix(ctx context.Context, by workqueue.By) error {
+	if e.look != nil && e.store.Keys().CheckMeta(e.look.meta) != nil {
+		return ErrNewerSchema
+	}
+	var wait sync.WaitGroup
+	room := make(chan struct{}, fixAtOnce)
+	var leftovers []*Finding
+	for _, f := range e.Report.Fixable() {
+		if f.repair.leftover != nil {
+			leftovers = append(leftovers, f)
+			continue
+		}
+		room <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-room }()
+			reason := by
+			if reason.Reason == "" {
+				reason.Reason = "leasectl doctor: " + f.Code + " " + f.What
+			}
+			f.mended(f.repair.do(ctx, e, reason))
+		})
+	}
+	wait.Wait()
+	if len(leftovers) > 0 {
+		seen := make([]*mvccpb.KeyValue, len(leftovers))
+		for i, f := range leftovers {
+			seen[i] = f.repair.leftover
+		}
+		for i, err := range e.store.DeleteLeftovers(ctx, seen) {
+			leftovers[i].mended(leftovers[i].Subject, err)
+		}
+	}
+	e.Report.settle()
+	return nil
+}
+
+func (f *Finding) mended(done string, err error) {
+	f.Status, f.Done = Fixed, done
+	if err != nil {
+		f.Status, f.Done, f.Error = Failed, "", err.Error()
+	}
+}

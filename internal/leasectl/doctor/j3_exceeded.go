@@ -1,0 +1,36 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+var j3Exceeded = &Check{
+	Code: "J3", Severity: Error,
+	Means: "a job waits although it has used up its attempts or its losses: it would be started once more than it may",
+	Fix:   "buries it: it is dead, and can be requeued with its counters reset",
+	needs: []string{dirQueues},
+	one:   "1 job beyond its attempts", many: "%d jobs beyond their attempts",
+	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
+		var found []*Finding
+		for _, q := range e.look.queuesOf() {
+			for _, j := range q.over {
+				n, most, of := j.Failures, j.MaxAttempts, "failures"
+				if j.Failures < j.MaxAttempts {
+					n, most, of = j.Losses, j.MaxLosses, "losses"
+				}
+				key := q.keys.Job(j.ID)
+				found = append(found, &Finding{
+					Severity: Error, What: "beyond its attempts", Subject: q.ref(j.ID),
+					Detail: fmt.Sprintf("%s revision %d (%d %s of %d)", q.ref(j.ID), j.Revision, n, of, most),
+					Key:    key, Revision: decimal(j.Revision), still: map[string]int64{key: j.Revision},
+					Plan:   "bury " + q.ref(j.ID),
+					repair: onQueue(q.name, j.ID, j.Revision, (*workqueue.Queue).Bury),
+				})
+			}
+		}
+		return "", found, nil
+	},
+}

@@ -1,0 +1,39 @@
+package doctor
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+var j6RetentionOverdue = &Check{
+	Code: "J6", Severity: Warning,
+	Means: "a done job hangs on no retention lease, as after a put by hand: it would be kept for ever",
+	Fix:   "deletes it",
+	needs: []string{dirQueues},
+	one:   "1 done job kept for ever", many: "%d done jobs kept for ever",
+	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
+		var found []*Finding
+		note := ""
+		for _, q := range e.look.queuesOf() {
+			if q.doneBytes > doneBudget {
+				note = "only the first " + mebi(doneBudget) + " of done jobs were read"
+			}
+			for _, kv := range q.noLease {
+				p, _ := e.store.Keys().Parse(string(kv.Key))
+				found = append(found, &Finding{
+					Severity: Warning, What: "no retention lease", Subject: q.ref(p.ID), Detail: q.ref(p.ID) + " revision " + decimal(kv.ModRevision),
+					Key: string(kv.Key), Revision: decimal(kv.ModRevision), still: map[string]int64{string(kv.Key): kv.ModRevision},
+					Plan: "delete " + q.ref(p.ID) + " from done/", repair: deleteLeftover(withoutBody(kv)),
+				})
+			}
+		}
+		return note, found, nil
+	},
+}
+
+// withoutBody keeps of a record what guards it.
+func withoutBody(kv *mvccpb.KeyValue) *mvccpb.KeyValue {
+	head := kv.Value[:min(len(kv.Value), 64)]
+	return &mvccpb.KeyValue{Key: kv.Key, Value: append([]byte(nil), head...), ModRevision: kv.ModRevision}
+}

@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+var j7NewerSchema = &Check{
+	Code: "J7", Severity: Error,
+	Means: "the keys, or some records, were written by a newer version than this program: nothing is wrong with them, and nothing is repaired",
+	needs: []string{dirMeta, dirQueues},
+	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
+		var found []*Finding
+		keys := e.store.Keys()
+		if err := keys.CheckMeta(e.look.meta); err != nil {
+			found = append(found, &Finding{
+				Severity: Error, What: "schema newer than this program", Subject: keys.Meta(), Key: keys.Meta(), Detail: err.Error(),
+				Advice: "use the leasectl of that version",
+			})
+		}
+		for _, q := range e.look.queuesOf() {
+			n, first := 0, ""
+			for _, u := range q.unread {
+				if errors.Is(u.err, workqueue.ErrNewer) {
+					if n++; first == "" {
+						first = q.ref(u.p.ID)
+					}
+				}
+			}
+			if n > 0 {
+				found = append(found, &Finding{
+					Severity: Error, What: fmt.Sprintf("%d records newer than this program", n), Subject: "queue/" + q.name,
+					Detail: "such as " + first, Advice: "use the leasectl of that version, and upgrade the workers of " + q.name,
+				})
+			}
+		}
+		return "", found, nil
+	},
+}

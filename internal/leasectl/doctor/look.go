@@ -1,0 +1,221 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// The directories under the root, as checks need them.
+const (
+	dirMeta      = "meta"
+	dirSessions  = "sessions"
+	dirQueues    = "queues"
+	dirLocks     = "locks"
+	dirElections = "elections"
+)
+
+// look is what is under the root at one revision.
+type look struct {
+	rev int64
+	at  time.Time
+	// partial are the directories of which something may not be read; denied are the prefixes.
+	partial map[string]bool
+	denied  []string
+
+	meta     []*mvccpb.KeyValue
+	sessions map[string]*session
+	queues   map[string]*queueLook
+	// locks and elections, by name.
+	locks, elections map[string]*claim
+	// foreign are keys that are none of ours.
+	foreign []key
+	// leaseless are keys that should hang on a lease, and do not; not sessions.
+	leaseless []*mvccpb.KeyValue
+	stamps    stamps
+}
+
+// key is where a key was last written.
+type key struct {
+	name string
+	rev  int64
+	p    coord.ParsedKey
+}
+
+func (k key) kv() *mvccpb.KeyValue { return &mvccpb.KeyValue{Key: []byte(k.name), ModRevision: k.rev} }
+
+// session is a process, as its key tells.
+type session struct {
+	id               string
+	created, written int64
+	lease            int64
+	kv               *mvccpb.KeyValue
+	Identity         string    `json:"identity"`
+	Host             string    `json:"host"`
+	PID              int       `json:"pid"`
+	TTL              int64     `json:"ttl_seconds"`
+	Opened           time.Time `json:"opened_at"`
+}
+
+// lives tells whether that incarnation has its key.
+func (l *look) lives(sid string, rev int64) bool {
+	s := l.sessions[sid]
+	return s != nil && s.created == rev
+}
+
+// lookAt reads everything at one revision.
+func lookAt(ctx context.Context, e *Exam) (*look, error) {
+	keys := e.store.Keys()
+	resp, err := e.client.Get(ctx, keys.Meta())
+	if err != nil && !isDenied(err) {
+		return nil, err
+	}
+	l := &look{
+		at: time.Now(), partial: map[string]bool{}, sessions: map[string]*session{}, queues: map[string]*queueLook{},
+		locks: map[string]*claim{}, elections: map[string]*claim{}, stamps: stamps{},
+	}
+	if err == nil {
+		l.rev, l.meta = resp.Header.Revision, resp.Kvs
+	} else if l.rev, err = e.revision(ctx); err != nil {
+		return nil, err
+	} else {
+		l.deny(dirMeta, keys.Meta())
+	}
+	r := reader{client: e.client, rev: l.rev, allowed: e.allowed}
+	if err := l.readKeys(ctx, r, keys); err != nil {
+		return nil, err
+	}
+	if err := l.readSessions(ctx, r, keys); err != nil {
+		return nil, err
+	}
+	if err := l.readClaims(ctx, r, keys); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
+		if err := l.readQueue(ctx, e, r, l.queues[name]); err != nil {
+			return nil, fmt.Errorf("queue %s: %w", name, err)
+		}
+	}
+	return l, nil
+}
+
+// revision asks for the head where meta may not be read: any key that may be read will do.
+func (e *Exam) revision(ctx context.Context) (int64, error) {
+	for _, s := range e.allowed.read {
+		resp, err := e.client.Get(ctx, s.from)
+		if err == nil {
+			return resp.Header.Revision, nil
+		}
+		if !isDenied(err) {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("nothing under %s may be read: %w", e.store.Keys().Root(), errDenied)
+}
+
+func (l *look) deny(dir, prefix string) {
+	l.partial[dir] = true
+	l.denied = append(l.denied, prefix)
+}
+
+// readKeys reads the names of all keys: which queues there are, what lies beside jobs, and what is none of ours.
+func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) error {
+	whole, err := r.scan(ctx, keys.Root(), true, func(kvs []*mvccpb.KeyValue) error {
+		for _, kv := range kvs {
+			p, ok := keys.Parse(string(kv.Key))
+			switch {
+			case !ok:
+				l.foreign = append(l.foreign, key{name: string(kv.Key), rev: kv.ModRevision})
+			case p.Queue != "":
+				l.queue(keys, p.Queue).add(key{string(kv.Key), kv.ModRevision, p})
+			}
+		}
+		return nil
+	})
+	if _, all := r.allowed.readable(span{keys.Queues(), prefixEnd(keys.Queues())}); err == nil && !whole && (!all || !r.allowed.known) {
+		l.deny(dirQueues, keys.Queues())
+	}
+	return err
+}
+
+func (l *look) queue(keys coord.Keyspace, name string) *queueLook {
+	q := l.queues[name]
+	if q == nil {
+		q = newQueueLook(keys.Queue(name))
+		l.queues[name] = q
+	}
+	return q
+}
+
+// readSessions reads who is there, and the lanes, of which only the leases count.
+func (l *look) readSessions(ctx context.Context, r reader, keys coord.Keyspace) error {
+	whole, err := r.scan(ctx, keys.Sessions(), false, func(kvs []*mvccpb.KeyValue) error {
+		for _, kv := range kvs {
+			p, ok := keys.Parse(string(kv.Key))
+			if !ok {
+				continue
+			}
+			s := &session{}
+			_ = json.Unmarshal(kv.Value, s) // its key says what matters
+			s.id, s.created, s.written, s.lease, s.kv = p.Session, kv.CreateRevision, kv.ModRevision, kv.Lease, kv
+			l.sessions[s.id] = s
+			if !s.Opened.IsZero() {
+				l.stamps.add(identityOf(s.id), s.created, s.Opened)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !whole {
+		l.deny(dirSessions, keys.Sessions())
+	}
+	whole, err = r.scan(ctx, keys.Lanes(), false, l.leases(keys))
+	if err == nil && !whole {
+		l.deny("lanes", keys.Lanes())
+	}
+	return err
+}
+
+// leases keeps what has no lease and should have one.
+func (l *look) leases(keys coord.Keyspace) each {
+	return func(kvs []*mvccpb.KeyValue) error {
+		for _, kv := range kvs {
+			if _, ok := keys.Parse(string(kv.Key)); ok && kv.Lease == 0 {
+				l.leaseless = append(l.leaseless, kv)
+			}
+		}
+		return nil
+	}
+}
+
+// identityOf is the part of a session id that names its process for people, with its escapes.
+func identityOf(sid string) string {
+	identity, _, _ := strings.Cut(sid, ".")
+	return identity
+}
+
+// sessionsOf lists the sessions, in the order of their ids.
+func (l *look) sessionsOf() (all []*session) {
+	for _, sid := range slices.Sorted(maps.Keys(l.sessions)) {
+		all = append(all, l.sessions[sid])
+	}
+	return all
+}
+
+// queuesOf lists the queues that were read, by name.
+func (l *look) queuesOf() (all []*queueLook) {
+	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
+		all = append(all, l.queues[name])
+	}
+	return all
+}

@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+var q1NoWorker = &Check{
+	Code: "Q1", Severity: Warning,
+	Means: "jobs could be claimed, and no live worker serves their queue, or knows their kind",
+	needs: []string{dirSessions, dirQueues},
+	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
+		var found []*Finding
+		for _, q := range e.look.queuesOf() {
+			if q.config.Paused {
+				continue
+			}
+			live := 0
+			for sid := range q.workers {
+				if e.look.sessions[sid] != nil {
+					live++
+				}
+			}
+			if live == 0 {
+				found = append(found, e.unserved(q, "", func(waiting) bool { return true })...)
+				continue
+			}
+			for _, kind := range q.kindsOf() {
+				if len(e.look.serving(q, kind)) == 0 {
+					found = append(found, e.unserved(q, kind, func(w waiting) bool { return w.kind == kind })...)
+				}
+			}
+		}
+		return "", found, nil
+	},
+}
+
+// unserved reports the jobs that keep selects, where there are some.
+func (e *Exam) unserved(q *queueLook, kind string, keep func(waiting) bool) []*Finding {
+	oldest, n, ok := q.oldest(keep)
+	if !ok {
+		return nil
+	}
+	f := &Finding{
+		Severity: Warning, What: fmt.Sprintf("queue %s has %d ready and no live worker", q.name, n), Subject: "queue/" + q.name,
+		Detail: fmt.Sprintf("oldest %s (%s)", ago(e.look.at.Sub(oldest.since)), q.ref(oldest.id)),
+		Advice: "leasectl work " + q.name + " -- CMD", still: map[string]int64{oldest.key: oldest.rev},
+	}
+	if kind != "" {
+		f.What = fmt.Sprintf("queue %s has %d ready of kind %s, which no live worker knows", q.name, n, kind)
+	}
+	return []*Finding{f}
+}
+
+// ago is a length of time as people say it.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", max(0, int(d.Seconds())))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 72*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

@@ -1,0 +1,31 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+)
+
+var q3OldestAge = &Check{
+	Code: "Q3", Severity: Warning,
+	Means: "a job waits to be claimed for longer than --max-wait, although workers serve its queue: there are too few, or they hang",
+	needs: []string{dirSessions, dirQueues},
+	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
+		var found []*Finding
+		for _, q := range e.look.queuesOf() {
+			if q.config.Paused {
+				continue
+			}
+			oldest, _, ok := q.oldest(func(w waiting) bool { return len(e.look.serving(q, w.kind)) > 0 })
+			age := e.look.at.Sub(oldest.since)
+			if !ok || age <= e.opts.MaxWait {
+				continue
+			}
+			found = append(found, &Finding{
+				Severity: Warning, What: fmt.Sprintf("queue %s oldest ready %s", q.name, ago(age)), Subject: "queue/" + q.name,
+				Detail: fmt.Sprintf("%s; target %s; %d ready, %d workers", q.ref(oldest.id), e.opts.MaxWait, len(q.open), len(q.workers)),
+				Advice: "more workers, or a look at what they do: leasectl jobs ls " + q.name, still: map[string]int64{oldest.key: oldest.rev},
+			})
+		}
+		return "", found, nil
+	},
+}

@@ -1,0 +1,338 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// queueLook is one queue at the revision of the look.
+type queueLook struct {
+	name string
+	keys coord.QueueKeys
+
+	config struct {
+		Paused bool      `json:"paused"`
+		Mode   string    `json:"mode"`
+		Actor  string    `json:"actor"`
+		Reason string    `json:"reason"`
+		At     time.Time `json:"at"`
+	}
+	configRev int64
+	workers   map[string]*worker
+
+	// where tells in which directories a job's records are.
+	where map[string]uint8
+	// payloads, progress and inbox are the keys that lie beside jobs.
+	payloads, progress, inbox []key
+
+	unread []unread
+	open   []waiting          // jobs that can be claimed, or are beyond their attempts
+	gone   []*workqueue.Job   // claimed by sessions that are gone
+	ranks  map[string]rank    // of gone and open jobs
+	held   map[string]int     // jobs by owner
+	tried  map[string]int     // jobs with counted losses by owner
+	owned  map[string]ownedBy // claimed jobs that a dispatcher assigned
+	large  []*workqueue.Job
+	over   []*workqueue.Job // beyond their attempts, and not claimed
+	// noLease are done jobs that would never go away.
+	noLease        []*mvccpb.KeyValue
+	doneBytes      int
+	newestEnqueued time.Time
+}
+
+// The directories of records, as bits of queueLook.where.
+const (
+	inJobs uint8 = 1 << iota
+	inDone
+	inDead
+)
+
+// worker is a registration.
+type worker struct {
+	rev         int64
+	lease       int64
+	Kinds       []string `json:"kinds"`
+	Concurrency int      `json:"concurrency"`
+}
+
+func (w *worker) knows(kind string) bool { return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind) }
+
+// unread is a record that cannot be read.
+type unread struct {
+	key
+	err error
+}
+
+// waiting is a job that could be claimed now.
+type waiting struct {
+	id, kind, key string
+	rev           int64
+	since         time.Time
+}
+
+// ownedBy is who has a job, and by which assignment.
+type ownedBy struct {
+	sid string
+	rev int64
+}
+
+// rank is a job's place in its queue.
+type rank struct {
+	priority int
+	created  int64
+}
+
+func (r rank) before(o rank) bool {
+	return r.priority > o.priority || r.priority == o.priority && r.created < o.created
+}
+
+func newQueueLook(keys coord.QueueKeys) *queueLook {
+	return &queueLook{
+		name: keys.Name(), keys: keys, workers: map[string]*worker{}, where: map[string]uint8{}, ranks: map[string]rank{},
+		held: map[string]int{}, tried: map[string]int{}, owned: map[string]ownedBy{},
+	}
+}
+
+// add takes up the name of one key.
+func (q *queueLook) add(k key) {
+	switch k.p.Kind {
+	case "jobs":
+		q.where[k.p.ID] |= inJobs
+	case "done":
+		q.where[k.p.ID] |= inDone
+	case "dead":
+		q.where[k.p.ID] |= inDead
+	case "payloads":
+		q.payloads = append(q.payloads, k)
+	case "progress":
+		q.progress = append(q.progress, k)
+	case "assigned":
+		q.inbox = append(q.inbox, k)
+	}
+}
+
+// doneBudget bounds how many bytes of done jobs are read of a queue: their results can be large, and little can be wrong
+// with them.
+const doneBudget = 64 << 20
+
+var errEnough = errors.New("enough was read")
+
+// readQueue reads the records of a queue. A queue of which a part may not be read is left out.
+func (l *look) readQueue(ctx context.Context, e *Exam, r reader, q *queueLook) error {
+	if _, whole := r.allowed.readable(span{q.keys.Prefix(), prefixEnd(q.keys.Prefix())}); !whole {
+		delete(l.queues, q.name)
+		l.deny(dirQueues, q.keys.Prefix())
+		return nil
+	}
+	handle, err := e.queue(ctx, q.name)
+	if err != nil {
+		return err
+	}
+	if err := l.readSettings(ctx, r, q, e.store.Keys()); err != nil {
+		return err
+	}
+	for _, prefix := range []string{q.keys.Jobs(), q.keys.DeadJobs(), q.keys.DoneJobs()} {
+		_, err := r.scan(ctx, prefix, false, func(kvs []*mvccpb.KeyValue) error {
+			if prefix == q.keys.DoneJobs() && q.doneBytes > doneBudget {
+				return errEnough
+			}
+			l.addRecords(q, handle, kvs, e.store.Keys())
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSettings reads config, registrations and the leases of refusals.
+func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys coord.Keyspace) error {
+	_, err := r.scan(ctx, q.keys.Config(), false, func(kvs []*mvccpb.KeyValue) error {
+		for _, kv := range kvs {
+			if string(kv.Key) == q.keys.Config() {
+				q.configRev = kv.ModRevision
+				_ = json.Unmarshal(kv.Value, &q.config) // what cannot be read says nothing
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = r.scan(ctx, q.keys.Workers(), false, func(kvs []*mvccpb.KeyValue) error {
+		for _, kv := range kvs {
+			p, ok := keys.Parse(string(kv.Key))
+			if !ok {
+				continue
+			}
+			w := &worker{rev: kv.ModRevision, lease: kv.Lease}
+			_ = json.Unmarshal(kv.Value, w)
+			q.workers[p.Session] = w
+			if kv.Lease == 0 {
+				l.leaseless = append(l.leaseless, kv)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = r.scan(ctx, q.keys.RefusedWrites(), false, l.leases(keys))
+	return err
+}
+
+// decoded is what a record said.
+type decoded struct {
+	p   coord.ParsedKey
+	job *workqueue.Job
+	err error
+}
+
+// addRecords decodes a batch, on all processors, and takes up what it says.
+func (l *look) addRecords(q *queueLook, handle *workqueue.Queue, kvs []*mvccpb.KeyValue, keys coord.Keyspace) {
+	out := make([]decoded, len(kvs))
+	var wait sync.WaitGroup
+	for part := range slices.Chunk(indices(len(kvs)), max(1, (len(kvs)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))) {
+		wait.Go(func() {
+			for _, i := range part {
+				p, ok := keys.Parse(string(kvs[i].Key))
+				if !ok {
+					continue
+				}
+				out[i].p = p
+				out[i].job, out[i].err = handle.Decode(kvs[i], l.lives)
+			}
+		})
+	}
+	wait.Wait()
+	for i, d := range out {
+		switch {
+		case d.p.Kind == "":
+		case d.err != nil:
+			q.unread = append(q.unread, unread{key{string(kvs[i].Key), kvs[i].ModRevision, d.p}, d.err})
+		default:
+			l.addJob(q, d.job, kvs[i])
+		}
+		if d.p.Kind == "done" {
+			q.doneBytes += len(kvs[i].Value)
+			if kvs[i].Lease == 0 {
+				q.noLease = append(q.noLease, kvs[i])
+			}
+		}
+	}
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// largeValue is half of what etcd takes in one request, and three quarters of what a transition may carry.
+const largeValue = 768 << 10
+
+// addJob takes up one job.
+func (l *look) addJob(q *queueLook, j *workqueue.Job, kv *mvccpb.KeyValue) {
+	beside := j.PayloadSize
+	if !j.State.Live() && j.State != workqueue.StateDead {
+		beside = 0 // it went with the job
+	}
+	if max(len(kv.Value), beside) >= largeValue {
+		q.large = append(q.large, small(j))
+	}
+	for _, a := range j.Attempts {
+		if a.Owner != "" {
+			l.stamps.add(identityOf(a.Owner), int64(a.Token), a.ClaimedAt)
+		}
+	}
+	if j.EnqueuedAt.After(q.newestEnqueued) {
+		q.newestEnqueued = j.EnqueuedAt
+	}
+	switch j.State {
+	case workqueue.StateClaimed, workqueue.StateOrphan:
+		l.stamps.add(identityOf(j.Owner), int64(j.Token), j.ClaimedAt)
+		q.owned[j.ID] = ownedBy{j.Owner, kv.ModRevision}
+		q.held[j.Owner]++
+		if j.Losses > 0 {
+			q.tried[j.Owner]++
+		}
+		if j.State == workqueue.StateOrphan {
+			q.gone = append(q.gone, small(j))
+			q.ranks[j.ID] = rank{j.Priority, kv.CreateRevision}
+		}
+	case workqueue.StateReady:
+		since := j.EnqueuedAt
+		if j.RunAt.After(since) {
+			since = j.RunAt
+		}
+		q.open = append(q.open, waiting{j.ID, j.Kind, string(kv.Key), kv.ModRevision, since})
+		q.ranks[j.ID] = rank{j.Priority, kv.CreateRevision}
+	}
+	if open := j.State == workqueue.StateReady || j.State == workqueue.StateRetry || j.State == workqueue.StateScheduled; open &&
+		(j.Failures >= j.MaxAttempts || j.Losses >= j.MaxLosses) {
+		q.over = append(q.over, small(j))
+	}
+}
+
+// small is a job without what takes room.
+func small(j *workqueue.Job) *workqueue.Job {
+	s := *j
+	s.Payload, s.Result, s.Attempts, s.Labels, s.Trace = nil, nil, nil, nil, nil
+	return &s
+}
+
+// serving lists the live workers that know a kind.
+func (l *look) serving(q *queueLook, kind string) (sids []string) {
+	for sid, w := range q.workers {
+		if l.sessions[sid] != nil && w.knows(kind) {
+			sids = append(sids, sid)
+		}
+	}
+	slices.Sort(sids)
+	return sids
+}
+
+// oldest is the job that waits longest, of those that keep selects; ok is false without one.
+func (q *queueLook) oldest(keep func(waiting) bool) (found waiting, n int, ok bool) {
+	for _, w := range q.open {
+		if !keep(w) {
+			continue
+		}
+		n++
+		if !ok || w.since.Before(found.since) {
+			found, ok = w, true
+		}
+	}
+	return found, n, ok
+}
+
+// kindsOf lists the kinds of the jobs that could be claimed.
+func (q *queueLook) kindsOf() []string {
+	seen := map[string]bool{}
+	var kinds []string
+	for _, w := range q.open {
+		if !seen[w.kind] {
+			seen[w.kind] = true
+			kinds = append(kinds, w.kind)
+		}
+	}
+	slices.SortFunc(kinds, cmp.Compare[string])
+	return kinds
+}
+
+// ref names a job as leasectl does.
+func (q *queueLook) ref(id string) string { return q.name + "/" + id }

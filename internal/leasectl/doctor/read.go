@@ -1,0 +1,117 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// reader reads ranges at one revision, as far as it may.
+type reader struct {
+	client  *clientv3.Client
+	rev     int64
+	allowed permissions
+}
+
+// each is called with what was read, in batches, in the order of the keys. It must not keep the slice.
+type each func(kvs []*mvccpb.KeyValue) error
+
+// scan reads all keys under prefix. whole is false when some of them may not be read.
+func (r reader) scan(ctx context.Context, prefix string, keysOnly bool, f each) (whole bool, err error) {
+	spans, whole := r.allowed.readable(span{prefix, prefixEnd(prefix)})
+	for _, s := range spans {
+		err := r.stream(ctx, s, keysOnly, f)
+		if isDenied(err) {
+			whole, err = false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return whole, nil
+}
+
+// stallTimeout is how long an endpoint may send nothing in the middle of a range.
+const stallTimeout = 5 * time.Second
+
+var errStalled = errors.New("the endpoint stopped sending")
+
+// stream reads one range, streamed where the server can, since a unary answer is built whole in its memory.
+func (r reader) stream(parent context.Context, s span, keysOnly bool, f each) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
+	defer stalled.Stop()
+	opts := []clientv3.OpOption{clientv3.WithRange(s.end), clientv3.WithRev(r.rev)}
+	if keysOnly {
+		opts = append(opts, clientv3.WithKeysOnly())
+	}
+	chunks, err := r.client.GetStream(ctx, s.from, opts...)
+	if err != nil {
+		return r.orPages(parent, s, opts, f, err)
+	}
+	begun := false
+	for chunk := range chunks { // to its end even after an error, which frees the sender
+		stalled.Reset(stallTimeout)
+		if err != nil {
+			continue
+		}
+		if err = chunk.Err(); err == nil && chunk.RangeResponse != nil && len(chunk.Kvs) > 0 {
+			begun = true
+			err = f(chunk.Kvs)
+			stalled.Reset(stallTimeout)
+		}
+		if err != nil {
+			cancel(err)
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case parent.Err() != nil:
+		return context.Cause(parent)
+	case begun:
+		return err
+	}
+	return r.orPages(parent, s, opts, f, err)
+}
+
+// pageSize is how many keys a page has.
+const pageSize = 5000
+
+// orPages reads in pages what a server cannot stream.
+func (r reader) orPages(ctx context.Context, s span, opts []clientv3.OpOption, f each, err error) error {
+	if status.Code(err) != codes.Unimplemented {
+		return err
+	}
+	for from := s.from; ; {
+		resp, err := r.client.Get(ctx, from, append(opts[:len(opts):len(opts)], clientv3.WithLimit(pageSize))...)
+		if err != nil {
+			return err
+		}
+		if len(resp.Kvs) > 0 {
+			if err := f(resp.Kvs); err != nil {
+				return err
+			}
+			from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+		}
+		if !resp.More {
+			return nil
+		}
+	}
+}
+
+func isCompacted(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) }
+
+func isDenied(err error) bool { return errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) }
+
+// errDenied is the end of a look that may see nothing.
+var errDenied = rpctypes.ErrPermissionDenied
+
+func prefixEnd(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }

@@ -1,0 +1,169 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// TextOptions says what the text is for.
+type TextOptions struct {
+	// Fixing leaves out the advice where there is an automatic repair, since its plan follows.
+	Fixing bool
+	// Clean replaces what a terminal must not obey; nil changes nothing.
+	Clean func(string) string
+}
+
+// shown is how many findings of one kind are named.
+const shown = 3
+
+// Text writes the findings for people.
+func (r *Report) Text(w io.Writer, o TextOptions) error {
+	var b strings.Builder
+	b.WriteString(r.okLine())
+	for _, group := range r.groups() {
+		b.WriteString(group.line(o) + "\n")
+	}
+	for _, c := range r.Unknown() {
+		fmt.Fprintf(&b, "-     %s not checked: %s\n", c.Code, c.Note)
+	}
+	if !o.Fixing {
+		b.WriteString(r.Summary() + "\n")
+	}
+	text := b.String()
+	if o.Clean != nil {
+		lines := strings.Split(text, "\n")
+		for i := range lines {
+			lines[i] = o.Clean(lines[i])
+		}
+		text = strings.Join(lines, "\n")
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// okLine names what is well: with a note where there is one worth it, then the others together.
+func (r *Report) okLine() string {
+	var parts, plain []string
+	for _, c := range r.Checks {
+		switch {
+		case c.Status != StatusOK:
+		case c.Note != "":
+			parts = append(parts, c.Code+" "+c.Note)
+		default:
+			plain = append(plain, c.Code)
+		}
+	}
+	if len(plain) > 0 {
+		parts = append(parts, strings.Join(plain, " "))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "ok    " + strings.Join(parts, "     ok  ") + "\n"
+}
+
+// group is what is said in one line.
+type group struct {
+	check    *Check
+	severity Severity
+	found    []*Finding
+}
+
+// groups puts findings of one code and severity together, where its check has a headline for many.
+func (r *Report) groups() (groups []*group) {
+	for _, f := range r.Findings {
+		if n := len(groups); n > 0 && f.check.many != "" && groups[n-1].check == f.check && groups[n-1].severity == f.Severity {
+			groups[n-1].found = append(groups[n-1].found, f)
+			continue
+		}
+		groups = append(groups, &group{f.check, f.Severity, []*Finding{f}})
+	}
+	return groups
+}
+
+func (g *group) line(o TextOptions) string {
+	level := "WARN"
+	if g.severity == Error {
+		level = "ERROR"
+	}
+	var details []string
+	for _, f := range g.found {
+		details = append(details, f.Detail)
+	}
+	line := fmt.Sprintf("%-5s %s %-42s", level, g.check.Code, g.check.headline(g.found))
+	if d := some(details, shown); d != "" {
+		line += " " + d
+	}
+	first := g.found[0]
+	switch {
+	case o.Fixing && first.Plan == "":
+		line += "      (no automatic fix)"
+	case !o.Fixing && first.Plan != "":
+		line += "      run: leasectl doctor --fix"
+	case !o.Fixing && first.Advice != "":
+		line += "      run: " + first.Advice
+	}
+	return strings.TrimRight(line, " ")
+}
+
+// Plan lists what the repairs would do, in one line each.
+func (r *Report) Plan(w io.Writer, clean func(string) string) {
+	todo := r.Fixable()
+	fmt.Fprintln(w, "Plan (guarded by the revisions above):")
+	for i, f := range todo {
+		if i == 20 {
+			fmt.Fprintf(w, "  ... and %d more\n", len(todo)-i)
+			break
+		}
+		fmt.Fprintf(w, "  %d. %s\n", i+1, clean(f.Plan))
+	}
+}
+
+// Outcome writes what became of the repairs, and what is left.
+func (r *Report) Outcome(w io.Writer, clean func(string) string) error {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		switch f.Status {
+		case Fixed:
+			fmt.Fprintf(&b, "fixed %s %s\n", f.Code, clean(f.Done))
+		case Failed:
+			fmt.Fprintf(&b, "FAILED %s %s: %s\n", f.Code, clean(f.Subject), clean(f.Error))
+		}
+	}
+	b.WriteString(r.Summary() + "\n")
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// Summary counts.
+func (r *Report) Summary() string {
+	var parts []string
+	left := ""
+	if r.FixedN > 0 {
+		parts = append(parts, fmt.Sprintf("%d fixed", r.FixedN))
+		left = " left"
+	}
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{r.Errors, "error"}, {r.Warnings, "warning"}} {
+		switch {
+		case n.n == 1:
+			parts = append(parts, "1 "+n.what+left)
+		case n.n > 1:
+			parts = append(parts, fmt.Sprintf("%d %ss%s", n.n, n.what, left))
+		}
+	}
+	if n := len(r.Unknown()); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d not checked", n))
+	}
+	if len(parts) == 0 {
+		return "no problems found"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,343 @@
+package leasectl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/workqueue"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const goneOwner = `,"attempt":1,"owner":"gone.0000000000000009","owner_rev":"5","claimed_at":"2026-01-02T03:04:05Z"`
+
+// damage is one thing that is wrong: what doctor says of it, and what becomes of it.
+type damage struct {
+	code, name string
+	make       func(r *doctorRig)
+	args       []string
+	exit       int
+	// says is in the text, or its parts are in this order in one line.
+	says []string
+	// fixed tells that --fix mends it; else mend does what the advice says.
+	fixed bool
+	mend  func(r *doctorRig)
+	// then looks at what the repair has left.
+	then func(r *doctorRig)
+}
+
+var damages = []damage{
+	{code: "J1", name: "claimed by a gone session", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), record("x", goneOwner)) },
+		says: []string{"ERROR J1", "1 job claimed by a gone session", "mail/x token ", "no live worker"},
+		then: func(r *doctorRig) {
+			j := r.job("mail", "x")
+			if j.State != workqueue.StateReady || j.Attempts[0].Outcome != "broken" || j.Attempts[0].Actor != actor() || j.Attempts[0].Reason != "test" {
+				r.Errorf("the job became %+v", j)
+			}
+		}},
+	{code: "J1", name: "nobody takes it although there is room", exit: 8, fixed: true,
+		make: func(r *doctorRig) {
+			r.worker("mail", "w.0000000000000001")
+			r.put(r.queue("mail").Job("x"), record("x", goneOwner))
+		},
+		says: []string{"J1", "mail/x", "w.0000000000000001 has room"}},
+	{code: "J1", name: "may be started once", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), record("x", goneOwner+`,"at_most_once":true`)) },
+		says: []string{"J1", "mail/x"},
+		then: func(r *doctorRig) {
+			if j := r.job("mail", "x"); j.State != workqueue.StateDead {
+				r.Errorf("the job became %+v", j)
+			}
+		}},
+	{code: "J2", name: "live", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), `{"v":1,"id":"x","payload":{"to":"ana"}}`) },
+		says: []string{"ERROR J2", "1 undecodable record", "mail/x in jobs/", "head nonce"},
+		then: func(r *doctorRig) {
+			j := r.job("mail", "x")
+			if j.State != workqueue.StateDead || string(j.Payload) != `{"to":"ana"}` || j.Attempts[0].Actor != actor() || j.Attempts[0].Reason != "test" {
+				r.Errorf("the job became %+v", j)
+			}
+		}},
+	{code: "J2", name: "done and dead", exit: 8, fixed: true,
+		make: func(r *doctorRig) {
+			lease, _ := r.session("w.0000000000000001", "")
+			r.put(r.queue("mail").Done("x"), "garbage", clientv3.WithLease(lease))
+			r.put(r.queue("mail").Dead("y"), "")
+		},
+		says: []string{"J2", "2 undecodable records", "mail/y in dead/", "mail/x in done/"},
+		then: func(r *doctorRig) {
+			if j := r.job("mail", "x"); j.State != workqueue.StateDead || string(j.Payload) != "garbage" {
+				r.Errorf("the job became %+v", j)
+			}
+		}},
+	{code: "J3", name: "failures", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), record("x", `,"failures":5`)) },
+		says: []string{"ERROR J3", "1 job beyond its attempts", "mail/x", "5 failures of 5"},
+		then: func(r *doctorRig) {
+			j := r.job("mail", "x")
+			if j.State != workqueue.StateDead || j.Error != "test" || j.Attempts[0].Outcome != "buried" {
+				r.Errorf("the job became %+v", j)
+			}
+		}},
+	{code: "J3", name: "losses", exit: 8, fixed: true,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Job("x"), record("x", `,"losses":3,"run_at":"2099-01-01T00:00:00Z"`))
+		},
+		says: []string{"J3", "3 losses of 3"}},
+	{code: "J5", exit: 0,
+		make: func(r *doctorRig) {
+			if _, err := r.open("mail").Enqueue(r.Context(), workqueue.Params{ID: "x", Payload: make([]byte, 800<<10)}); err != nil {
+				r.Fatal(err)
+			}
+		},
+		says: []string{"WARN  J5", "1 value near the request limit", "mail/x (payload of 800 KiB)", "keep large data elsewhere"},
+		mend: func(r *doctorRig) { r.cancel("mail", "x") }},
+	{code: "J6", exit: 0, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Done("x"), record("x", `,"outcome":"completed"`)) },
+		says: []string{"WARN  J6", "1 done job kept for ever", "mail/x"},
+		then: func(r *doctorRig) {
+			if r.exists(r.queue("mail").Done("x")) {
+				r.Error("it is still there")
+			}
+		}},
+	{code: "J7", name: "record", exit: 8,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), `{"w":"8888888888888888","v":2,"id":"x"}`) },
+		says: []string{"ERROR J7", "1 records newer than this program", "mail/x", "leasectl of that version"},
+		mend: func(r *doctorRig) { r.delete(r.queue("mail").Job("x")) }},
+	{code: "J7", name: "schema", exit: 8,
+		make: func(r *doctorRig) { r.put(r.keys.Meta(), `{"schema":2}`) },
+		says: []string{"J7", "schema newer than this program", "leasectl of that version"},
+		mend: func(r *doctorRig) { r.put(r.keys.Meta(), `{"schema":1}`) }},
+	{code: "J8", exit: 8,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Job("x"), record("x", ""))
+			r.put(r.queue("mail").Dead("x"), record("x", `,"outcome":"dead"`))
+		},
+		says: []string{"ERROR J8", "1 id in two places", "mail/x is in jobs and dead", "leasectl jobs get mail/x"},
+		mend: func(r *doctorRig) { r.delete(r.queue("mail").Dead("x")) }},
+	{code: "Q1", exit: 0,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), record("x", "")) },
+		says: []string{"WARN  Q1", "queue mail has 1 ready and no live worker", "mail/x", "leasectl work mail -- CMD"},
+		mend: func(r *doctorRig) { r.worker("mail", "w.0000000000000001") }},
+	{code: "Q1", name: "a kind that nobody knows", exit: 0,
+		make: func(r *doctorRig) {
+			lease, _ := r.session("w.0000000000000001", "")
+			r.put(r.queue("mail").Worker("w.0000000000000001"), `{"w":"8888888888888888","kinds":["a"],"concurrency":4}`, clientv3.WithLease(lease))
+			r.put(r.queue("mail").Job("x"), record("x", `,"kind":"b"`))
+		},
+		says: []string{"Q1", "1 ready of kind b, which no live worker knows"},
+		mend: func(r *doctorRig) { r.worker("mail", "w.0000000000000002") }},
+	{code: "Q2", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.queue("reports").Config(), `{"w":"8888888888888888","paused":true,"actor":"ana","reason":"db migration","at":"`+earlier(26*time.Hour)+`"}`)
+		},
+		says: []string{"WARN  Q2", "queue reports paused 26h", `by ana: "db migration"`, "leasectl queues resume reports"},
+		mend: func(r *doctorRig) {
+			if out, errOut, code := r.leasectl("queues", "resume", "reports"); code != 0 {
+				r.Fatal(out, errOut)
+			}
+		}},
+	{code: "Q2", name: "since when is not said", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.queue("reports").Config(), `{"w":"8888888888888888","paused":true}`)
+			r.put(r.queue("reports").Job("x"), strings.Replace(record("x", ""), time.Now().UTC().Format("2006"), "2020", 1))
+		},
+		says: []string{"Q2", "queue reports paused", "or longer"},
+		mend: func(r *doctorRig) { r.delete(r.queue("reports").Config()) }},
+	{code: "Q3", exit: 0, args: []string{"--max-wait", "30m"},
+		make: func(r *doctorRig) {
+			r.worker("mail", "w.0000000000000001")
+			r.put(r.queue("mail").Job("x"), `{"w":"8888888888888888","v":1,"id":"x","born":"b","enqueued_at":"`+earlier(time.Hour)+`"}`)
+		},
+		says: []string{"WARN  Q3", "queue mail oldest ready 60m", "mail/x; target 30m0s", "more workers"},
+		mend: func(r *doctorRig) { r.cancel("mail", "x") }},
+	{code: "S1", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.keys.Session("w.0000000000000001"), `{"w":"8888888888888888"}`) },
+		says: []string{"ERROR S1", "1 session without a lease", "w.0000000000000001"},
+		then: func(r *doctorRig) {
+			if r.exists(r.keys.Session("w.0000000000000001")) {
+				r.Error("it is still there")
+			}
+		}},
+	{code: "S2", exit: 0,
+		make: func(r *doctorRig) { r.nearlyExpired("w.0000000000000001") },
+		says: []string{"WARN  S2", "session renews late", "w.0000000000000001", "look at that process"},
+		mend: func(r *doctorRig) { r.delete(r.keys.Session("w.0000000000000001")) }},
+	{code: "S3", exit: 0,
+		make: func(r *doctorRig) {
+			r.session("w.0000000000000001", `,"host":"node-a"`)
+			r.session("w.0000000000000002", `,"host":"node-b"`)
+		},
+		says: []string{"WARN  S3", "identity w used on 2 hosts", "node-a, node-b", "identity of their own"},
+		mend: func(r *doctorRig) { r.delete(r.keys.Session("w.0000000000000002")) }},
+	{code: "X1", exit: 8,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Config(), `{"w":"8888888888888888","mode":"dispatch"}`)
+			r.put(r.queue("mail").Job("x"), record("x", ""))
+		},
+		says: []string{"ERROR X1", "queue mail has no dispatcher", "1 jobs wait", "leasectl dispatch mail"},
+		mend: func(r *doctorRig) { r.delete(r.queue("mail").Config()) }},
+	{code: "X1", name: "whose dispatcher is gone, and nothing waits", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Config(), `{"w":"8888888888888888","mode":"dispatch"}`)
+			r.put(r.leader("dispatcher:mail"), `{"w":"8888888888888888","owner":"gone.0000000000000009","owner_rev":"5"}`)
+		},
+		says: []string{"WARN  X1", "nothing waits"},
+		mend: func(r *doctorRig) {
+			_, rev := r.session("d.0000000000000001", "")
+			r.put(r.leader("dispatcher:mail"), `{"w":"8888888888888888","owner":"d.0000000000000001","owner_rev":"`+coord.Token(rev).String()+`"}`)
+		}},
+	{code: "X2", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.leader("e"), `{"w":"8888888888888888","owner":"gone.0000000000000009","owner_rev":"5"}`)
+		},
+		says: []string{"WARN  X2", "election e has no candidates", "gone.0000000000000009", "leasectl elections campaign e"},
+		mend: func(r *doctorRig) { r.delete(r.leader("e")) }},
+	{code: "X3", exit: 0, fixed: true, args: []string{"--max-hold", "1ms"},
+		make: func(r *doctorRig) { r.holdAndWait("deploy") },
+		says: []string{"WARN  X3", "lock deploy held 0s while 1 wait", "by holder."}},
+	{code: "C1", name: "ahead of this host", exit: 0,
+		make: func(r *doctorRig) { r.session("w.0000000000000001", `,"opened_at":"`+earlier(-time.Hour)+`"`) },
+		says: []string{"WARN  C1", "clock of w is 1h0m0s ahead", "of this host", "synchronise the clocks"},
+		mend: func(r *doctorRig) { r.delete(r.keys.Session("w.0000000000000001")) }},
+	{code: "C1", name: "apart", exit: 0,
+		make: func(r *doctorRig) {
+			r.session("fast.0000000000000001", `,"opened_at":"`+earlier(time.Minute)+`"`)
+			for _, sid := range []string{"slow.0000000000000001", "slow.0000000000000002", "slow.0000000000000003"} {
+				r.session(sid, `,"opened_at":"`+earlier(2*time.Minute)+`"`)
+			}
+		},
+		says: []string{"C1", "clock of fast is 1m0s ahead", "of slow"},
+		mend: func(r *doctorRig) { r.delete(r.keys.Session("slow.0000000000000001")) }},
+	{code: "K1", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.keys.Root()+"notes", "mine")
+			r.put(r.keys.Root()+"schedules/nightly", "of a newer version")
+		},
+		says: []string{"WARN  K1", "1 key outside the schema", "notes", "etcdctl get"},
+		mend: func(r *doctorRig) { r.delete(r.keys.Root() + "notes") }},
+	{code: "K2", exit: 0, fixed: true,
+		make: func(r *doctorRig) {
+			q := r.queue("mail")
+			for _, key := range []string{
+				q.Payload("a"), q.Progress("b"), q.Assigned("w.0000000000000001", "c"), q.Worker("w.0000000000000001"), q.Refused("d"),
+				r.keys.Lane("w.0000000000000001", 0), r.keys.Locks() + "l/waiters/w.0000000000000001-1",
+			} {
+				r.put(key, "{}")
+			}
+		},
+		says: []string{"WARN  K2", "7 leftover keys", "and 4 more"}},
+}
+
+// Each damage is seen, with its code and exit code, mended as far as that is possible, and seen clean.
+func TestDoctorSeesAndMendsEachDamage(t *testing.T) {
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	for _, d := range damages {
+		t.Run(d.code+" "+d.name, func(t *testing.T) {
+			t.Parallel()
+			r := newDoctorRig(t, etcd.Endpoints())
+			d.make(r)
+			text := r.doctor(d.exit, d.args...)
+			if !hasInOrder(text, d.says) {
+				t.Errorf("got\n%swant %q", text, d.says)
+			}
+			found := only(r.report(d.exit, d.args...).Findings, d.code)
+			if len(found) == 0 {
+				t.Fatalf("not in JSON")
+			}
+			for _, f := range found {
+				if (f.Plan != "") != d.fixed || d.mend != nil && f.Advice == "" {
+					t.Errorf("plan %q, advice %q", f.Plan, f.Advice)
+				}
+			}
+			r.doctor(0, append(d.args, "--skip", everyCode())...)
+			if d.fixed {
+				r.fix(d)
+			} else {
+				if out := r.doctor(d.exit, append(d.args, "--fix", "--yes")...); !hasInOrder(out, d.says[:1]) {
+					t.Errorf("--fix says\n%s", out)
+				}
+				d.mend(r)
+			}
+			if left := only(r.report(0, d.args...).Findings, d.code); len(left) > 0 {
+				t.Errorf("still there: %+v", left[0])
+			}
+			if d.then != nil {
+				d.then(r)
+			}
+		})
+	}
+}
+
+// fix looks at the plan, and applies it.
+func (r *doctorRig) fix(d damage) {
+	r.Helper()
+	before := r.revision()
+	dry := r.report(d.exit, append(d.args, "--fix", "--dry-run")...)
+	if f := only(dry.Findings, d.code); f[0].Status != doctor.Open || f[0].Plan == "" {
+		r.Errorf("the plan says %+v", f[0])
+	}
+	if out, errOut, code := r.leasectl(append([]string{"doctor", "--window", "100ms", "--fix"}, d.args...)...); code != 2 || !strings.Contains(errOut, "needs a confirmation") {
+		r.Errorf("without an answer: %d\n%s%s", code, out, errOut)
+	}
+	if now := r.revision(); now != before && !sharedRevision {
+		r.Error("a plan has changed something")
+	}
+	out := r.doctor(0, append(d.args, "--fix", "--yes", "--reason", "test")...)
+	if !strings.Contains(out, "fixed "+d.code+" ") || !strings.Contains(out, " fixed") {
+		r.Errorf("--fix says\n%s", out)
+	}
+}
+
+// sharedRevision: the damages are made side by side in one etcd; TestDoctorOnlyReads has one for itself.
+const sharedRevision = true
+
+func (r *doctorRig) revision() int64 {
+	r.Helper()
+	resp, err := r.client.Get(r.Context(), "x")
+	if err != nil {
+		r.Fatal(err)
+	}
+	return resp.Header.Revision
+}
+
+func only(found []*doctor.Finding, code string) (some []*doctor.Finding) {
+	for _, f := range found {
+		if f.Code == code {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+func everyCode() string {
+	var codes []string
+	for _, c := range doctor.Checks() {
+		codes = append(codes, c.Code)
+	}
+	return strings.Join(codes, ",")
+}
+
+// hasInOrder tells whether some line has all parts, in this order.
+func hasInOrder(text string, parts []string) bool {
+	for line := range strings.Lines(text) {
+		ok := true
+		for _, part := range parts {
+			var found bool
+			if _, line, found = strings.Cut(line, part); !found {
+				ok = false
+				break
+			}
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+func earlier(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339Nano) }
