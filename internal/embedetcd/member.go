@@ -41,6 +41,7 @@ type running struct {
 	// grpc may be read only after serving is closed.
 	grpc    *grpc.Server
 	serving chan struct{}
+	calls   *handlers
 }
 
 // Name returns the member's name, such as "m1".
@@ -150,7 +151,7 @@ func (m *Member) setCut(cut bool) {
 // launch starts the server without waiting until it serves. Callers hold
 // m.life, or are alone with m.
 func (m *Member) launch() (err error) {
-	r := &running{serving: make(chan struct{})}
+	r := &running{serving: make(chan struct{}), calls: newHandlers()}
 	// etcd panics on a data directory that it cannot make sense of.
 	defer func() {
 		if p := recover(); p != nil {
@@ -158,6 +159,7 @@ func (m *Member) launch() (err error) {
 		}
 	}()
 	cfg := m.etcdConfig()
+	cfg.GRPCAdditionalServerOptions = r.calls.options()
 	cfg.ServiceRegister = func(s *grpc.Server) {
 		r.grpc = s
 		close(r.serving)
@@ -208,13 +210,15 @@ func (r *running) drain() {
 // halt ends r now and joins its goroutines. Callers hold m.life.
 //
 // The order matters. Closing client connections first keeps etcd's own Close
-// from waiting seconds for watch streams. Stopping raft before Close keeps it
+// from waiting seconds for watch streams, and calls from using storage that is
+// closed. Stopping raft before Close keeps it
 // from waiting for ever on a server that never became ready.
 func (m *Member) halt(r *running) {
 	m.cur.Store(nil)
 	select {
 	case <-r.serving:
 		r.grpc.Stop()
+		r.calls.end()
 	default:
 	}
 	r.etcd.Server.HardStop()
