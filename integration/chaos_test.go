@@ -79,6 +79,7 @@ type chaos struct {
 	witness *history.Witness
 	procs   []*chaosProc
 	clients []*chaosClient
+	leaders []*history.Recorder
 
 	mu      sync.Mutex
 	ids     []string // that were enqueued, or may have been
@@ -117,6 +118,7 @@ func (c *chaos) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.startWorkers(t)
+	stopLeaders := c.startLeaders(t)
 	operator := c.openBehind(t, c.rec, "operator")
 	producers := []*history.Queue{c.openBehind(t, c.rec, "producer0"), c.openBehind(t, c.rec, "producer1")}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*c.cfg.duration)
@@ -133,6 +135,7 @@ func (c *chaos) run(t *testing.T) {
 	wg.Wait()
 	c.note("calm")
 	c.drain(t, queue)
+	stopLeaders()
 	c.stopWorkers(t)
 	c.judge(t)
 }

@@ -49,6 +49,9 @@ func (c *chaos) log() (*history.Log, error) {
 	for _, w := range c.clients {
 		log.Merge(w.rec.Log())
 	}
+	for _, rec := range c.leaders {
+		log.Merge(rec.Log())
+	}
 	return log.Merge(c.rec.Log()), nil
 }
 

@@ -38,6 +38,8 @@ func (o *operator) act(ctx, until context.Context) {
 		_, _ = o.q.Cancel(ctx, id, by)
 	case n < 22:
 		_, _ = o.q.Requeue(ctx, id, by)
+	case n < 24:
+		_, _ = o.q.Bury(ctx, id, by)
 	case n < 34:
 		o.breakClaim(ctx, by)
 	case n < 38:

@@ -112,9 +112,8 @@ func (w *chaosWorld) openAdmin(t *testing.T) *workqueue.Queue {
 	return q
 }
 
-// openBehind opens the queue for a client that has a network of its own, recorded
-// under a name.
-func (w *chaosWorld) openBehind(t *testing.T, rec *history.Recorder, name string) *history.Queue {
+// dialBehind returns a worker's client that has a network of its own.
+func (w *chaosWorld) dialBehind(t *testing.T) *clientv3.Client {
 	t.Helper()
 	cl, err := clientv3.New(clientv3.Config{
 		Endpoints: w.network(t), Username: workerUser, Password: password, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
@@ -124,6 +123,14 @@ func (w *chaosWorld) openBehind(t *testing.T, rec *history.Recorder, name string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cl.Close() }) // whose error is that of its context
+	return cl
+}
+
+// openBehind opens the queue for a client that has a network of its own, recorded
+// under a name.
+func (w *chaosWorld) openBehind(t *testing.T, rec *history.Recorder, name string) *history.Queue {
+	t.Helper()
+	cl := w.dialBehind(t)
 	q, err := workqueue.Open(bounded(t), cl, queueConfig(zap.New(rec.Reached().Core())))
 	if err != nil {
 		t.Fatal(err)
@@ -141,5 +148,7 @@ func queueConfig(log *zap.Logger) workqueue.Config {
 	return workqueue.Config{
 		Queue: chaosQueue, Root: chaosRoot, Logger: log, Quiet: time.Second, ScanEvery: 10 * time.Second,
 		Backoff: workqueue.Backoff{Initial: 20 * time.Millisecond, Max: time.Second},
+		// Nothing expires within a run, so that what is gone is lost.
+		Retention: 24 * time.Hour, RetainJobs: 1 << 30, RetainBytes: 1 << 40,
 	}
 }
