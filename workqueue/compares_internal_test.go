@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -49,6 +50,7 @@ type world struct {
 	leader    coord.Fence
 	lease     clientv3.LeaseID
 	names     map[string]string // key -> its name in races
+	others    []string          // prefixes of queues that a Txn writes to, beside this one
 }
 
 const middleNonce = "8888888888888888"
@@ -216,17 +218,24 @@ func (w *world) holding(txn coord.Txn) []bool {
 	return held
 }
 
-// contents lists the queue's keys, without the shards of jobs/.
+// contents lists the queue's keys, and those of others, without the shards of jobs/.
 func (w *world) contents() []string {
 	w.t.Helper()
-	resp, err := w.client.Get(w.t.Context(), w.keys.Prefix(), clientv3.WithPrefix())
-	if err != nil {
-		w.t.Fatal(err)
+	var kvs []*mvccpb.KeyValue
+	for _, prefix := range append([]string{w.keys.Prefix()}, w.others...) {
+		resp, err := w.client.Get(w.t.Context(), prefix, clientv3.WithPrefix())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		kvs = append(kvs, resp.Kvs...)
 	}
 	var found []string
-	for _, kv := range resp.Kvs {
+	for _, kv := range kvs {
 		p, _ := w.space.Parse(string(kv.Key))
 		name := string(p.Kind)
+		if p.Queue != w.keys.Name() {
+			name = p.Queue + "/" + name
+		}
 		for _, part := range []string{strings.TrimRight(p.Session, "0123456789."), p.ID} {
 			if part != "" {
 				name += "/" + part

@@ -22,6 +22,9 @@ type By struct {
 	// Revision guards the action: it happens only if the job, or the queue's
 	// config, still has the mod revision that was seen. 0 takes what is there now.
 	Revision int64
+	// BreakClaim lets an edit, a move or a deletion take a claimed job from its owner,
+	// who is fenced; without it they refuse one. Other actions do not ask.
+	BreakClaim bool
 }
 
 func (b By) validate() error {

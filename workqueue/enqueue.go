@@ -167,7 +167,7 @@ func newRecord(p Params, seq uint64, now time.Time) *record {
 	r := &record{
 		Nonce: coord.NewNonce(), Version: recordVersion, ID: p.ID, Born: coord.NewNonce(), Kind: p.Kind,
 		Labels: p.Labels, Trace: p.Trace, Priority: p.Priority, Seq: seq,
-		TimeoutMS: int64((p.Timeout + time.Millisecond - 1) / time.Millisecond), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
+		TimeoutMS: inMilliseconds(p.Timeout), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
 		AtMostOnce: p.AtMostOnce, EnqueuedAt: stamp(now),
 	}
 	if r.ID == "" {
@@ -176,12 +176,23 @@ func newRecord(p Params, seq uint64, now time.Time) *record {
 	if p.RunAt.After(now) {
 		r.RunAt = stamp(p.RunAt)
 	}
-	if len(p.Payload) > inlineLimit {
-		r.Beside = len(p.Payload)
-	} else {
-		r.setPayload(p.Payload)
-	}
+	r.pack(p.Payload)
 	return r
+}
+
+// inMilliseconds rounds up: a timeout of less than one must not become none.
+func inMilliseconds(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
+
+// pack keeps a payload in the record, or notes that it lies beside.
+func (r *record) pack(payload []byte) {
+	r.Beside, r.Payload, r.Payload64 = 0, nil, nil
+	if len(payload) > inlineLimit {
+		r.Beside = len(payload)
+		return
+	}
+	r.setPayload(payload)
 }
 
 // finish waits for the outcome.

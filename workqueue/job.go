@@ -55,6 +55,8 @@ const (
 	outcomeRequeued  = "requeued"  // brought back by somebody
 	outcomeBroken    = "broken"    // the claim was broken by somebody
 	outcomeBuried    = "buried"    // moved to dead by somebody
+	outcomeEdited    = "edited"    // described anew by somebody
+	outcomeMoved     = "moved"     // to another queue by somebody
 )
 
 // Attempt is one entry of a job's audit trail.
@@ -70,7 +72,7 @@ type Attempt struct {
 	// EndedAt is when it ended, by the clock of whoever ended it.
 	EndedAt time.Time `json:"ended_at,omitzero"`
 	// Outcome is how it ended: completed, failed, lost, released, snoozed,
-	// cancelled, requeued, broken or buried.
+	// cancelled, requeued, broken, buried, edited or moved.
 	Outcome string `json:"outcome"`
 	// Error is the failure's text, cut at 1 KiB, keeping the end.
 	Error string `json:"error,omitempty"`
@@ -78,6 +80,8 @@ type Attempt struct {
 	Actor string `json:"actor,omitempty"`
 	// Reason is why they did.
 	Reason string `json:"reason,omitempty"`
+	// From is the queue that a moved job came from.
+	From string `json:"from,omitempty"`
 	// Counted tells that a loss counted against the job.
 	Counted bool `json:"counted,omitempty"`
 	// Repeated is how many equal entries before this one were collapsed into it.

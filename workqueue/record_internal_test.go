@@ -47,12 +47,13 @@ func goldenRecords(t *testing.T) map[string]*record {
 	claimed := apply(&due, inJobs, event{verb: verbClaim, owner: "host.0123456789abcdef", ownerRev: 1 << 60})
 	done := apply(claimed, inJobs, event{verb: verbComplete, token: 1<<60 + 1, result: []byte(`["<ok>"]`)})
 	dead := apply(claimed, inJobs, event{verb: verbFail, token: 12, err: "no such file\n\x1b[0m", permanent: true})
+	moved := apply(claimed, inJobs, event{verb: verbMove, token: 12, by: By{Actor: "ann", Reason: "why", BreakClaim: true}, from: "mail"})
 	binary := newRecord(Params{ID: "b", Payload: []byte{0, 1, 0xff}}, 1, testNow)
 	beside := newRecord(Params{ID: "c", Payload: bytes.Repeat([]byte("x"), inlineLimit+1), AtMostOnce: true}, 1, testNow)
 	for _, r := range []*record{binary, beside} {
 		r.Nonce, r.Born = testNonce, "00000000000000bb"
 	}
-	return map[string]*record{"open": open, "claimed": claimed, "done": done, "dead": dead, "binary": binary, "beside": beside}
+	return map[string]*record{"open": open, "claimed": claimed, "done": done, "dead": dead, "moved": moved, "binary": binary, "beside": beside}
 }
 
 func TestRecordsAreWrittenAsTheGoldenFiles(t *testing.T) {

@@ -22,6 +22,8 @@ const (
 	verbRequeue  verb = "requeue"       // back from dead or done
 	verbBreak    verb = "break a claim" // the owner is fenced
 	verbBury     verb = "bury"          // an open job, by somebody who finds it beyond its attempts
+	verbEdit     verb = "edit"          // described anew by somebody; whoever claims it is fenced
+	verbMove     verb = "move"          // to another queue; whoever claims it is fenced
 )
 
 // event is what happens to a record. Everything that the transition needs is in
@@ -54,7 +56,9 @@ type event struct {
 	delay func(n int) time.Duration
 
 	// others' interventions
-	by By
+	by   By
+	edit *edition // edit: how the job is described from then on
+	from string   // move: the queue that the job leaves
 }
 
 // next is where a record goes.
@@ -74,6 +78,7 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 //	 |                |------cancel-----> done (cancelled)
 //	 |                |------reclaim (owner gone)---> claimed by another | open (run_at later) | dead
 //	 |--bury--> dead
+//	 |--edit, move--> open, described anew or in another queue; a claimed one too, when the claim is to be broken
 //	 +--requeue-- done | dead
 //
 // It knows no clock and no etcd. Losses are counted apart from failures: the
@@ -101,6 +106,10 @@ func transition(r *record, where place, e event) (next, error) {
 	case verbBury:
 		out.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeBuried, Actor: e.by.Actor, Reason: e.by.Reason})
 		return out.bury(e, cmp.Or(e.by.Reason, "buried by "+e.by.Actor)), nil
+	case verbEdit:
+		return out.describe(e), nil
+	case verbMove:
+		return out.leave(e, where), nil
 	}
 	return out.close(e), nil
 }
@@ -116,6 +125,10 @@ func applies(r *record, where place, e event) bool {
 		return where == inJobs
 	case verbBury:
 		return where == inJobs && !r.claimed()
+	case verbEdit:
+		return where == inJobs && e.edit != nil && r.freeFor(e.by)
+	case verbMove:
+		return where == inDead || where == inJobs && r.freeFor(e.by)
 	case verbReclaim, verbComplete, verbFail, verbSnooze, verbRelease, verbBreak:
 		return where == inJobs && r.claimed()
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var allVerbs = []verb{verbClaim, verbReclaim, verbComplete, verbFail, verbSnooze, verbRelease, verbCancel, verbRequeue, verbBreak, verbBury}
+var allVerbs = []verb{verbClaim, verbReclaim, verbComplete, verbFail, verbSnooze, verbRelease, verbCancel, verbRequeue, verbBreak, verbBury, verbEdit, verbMove}
 
 // jobIn returns a record in a state, with counters that tell whether they are
 // changed.
@@ -41,7 +41,9 @@ func testEvent(v verb) event {
 		verb: v, now: testNow, nonce: "00000000000000cc", token: 77, owner: "new", ownerRev: 6,
 		result: []byte(`{"r":1}`), err: "oops", at: testNow.Add(time.Hour),
 		delay: func(n int) time.Duration { return time.Duration(n) * time.Second },
-		by:    By{Actor: "ann", Reason: "because"},
+		by:    By{Actor: "ann", Reason: "because", BreakClaim: true},
+		edit:  &edition{Params: Params{ID: "x", Payload: []byte("2"), RunAt: testNow.Add(2 * time.Hour)}, repacked: true},
+		from:  "q",
 	}
 }
 
@@ -79,6 +81,8 @@ func TestEveryVerbInEveryState(t *testing.T) {
 		verbRequeue:  {"refused", "refused", "refused", "open", "open"},
 		verbBreak:    {"refused", "refused", "open in 1h0m0s/dead", "refused", "refused"},
 		verbBury:     {"dead", "dead", "refused", "refused", "refused"},
+		verbEdit:     {"open in 2h0m0s", "open in 2h0m0s", "open in 2h0m0s/refused", "refused", "refused"},
+		verbMove:     {"open", "open in 1m0s", "open/refused", "refused", "dead"},
 		"":           {"refused", "refused", "refused", "refused", "refused"},
 		"explode":    {"refused", "refused", "refused", "refused", "refused"},
 	}
