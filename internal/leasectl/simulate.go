@@ -68,16 +68,36 @@ The scenarios:
 
 `)
 	for _, name := range simulate.Scenarios() {
-		fmt.Fprintf(&b, "  %-9s  %s\n", name, simulate.About(name))
+		writeEntry(&b, name, simulate.About(name))
 	}
-	fmt.Fprintf(&b, "  %-9s  Several of them, told one by one, in two minutes.\n", readmeScenario)
+	writeEntry(&b, readmeScenario, "Several of them, told one by one, in two minutes.")
 	b.WriteString(`
 Times are divided by --time-scale, except the time of a claim. The same seed makes
 the same plan. Late results accepted are counted from etcd's own history.
 
-Exit 0 only if claim and dispatch finished every job, none of them twice, and
-accepted no late result.`)
+Exit 0 only if claim and dispatch finished every job, none of them twice, accepted
+no late result or assignment, and had every outside effect once.`)
 	return b.String()
+}
+
+// writeEntry writes a name and, in lines of its own column, what it is.
+func writeEntry(b *strings.Builder, name, about string) {
+	const column, width = 13, 80
+	at := column
+	fmt.Fprintf(b, "  %-*s", column-2, name)
+	for i, word := range strings.Fields(about) {
+		switch {
+		case at+1+len(word) > width:
+			fmt.Fprintf(b, "\n%*s", column, "")
+			at = column
+		case i > 0:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	b.WriteByte('\n')
 }
 
 func (a *app) runSimulate(ctx context.Context, s simulate.Settings, path string) error {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { etcdtest.Main(m, etcdtest.Config{}) }
 // TestEveryScenarioInEveryMode races each of them once, all side by side, on jobs
 // that are few and short: enough for the shape, not for the times.
 func TestEveryScenarioInEveryMode(t *testing.T) {
-	s := Settings{Scenarios: Scenarios(), Trials: 1, Agents: 3, Jobs: 12, Seed: 1, TimeScale: 2, Parallel: 32}
+	s := Settings{Scenarios: Scenarios(), Trials: 1, Agents: 3, Jobs: 12, Seed: 1, TimeScale: 4, Parallel: 32}
 	report, err := raceOn(t.Context(), etcdtest.Shared(t).Endpoints()[0], s, func(Progress) {})
 	if err != nil {
 		t.Fatal(err)
