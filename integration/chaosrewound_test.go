@@ -118,16 +118,21 @@ func fill(t *testing.T, q *workqueue.Queue, prefix string) {
 // runWorkers runs three workers, each with a client and a queue of its own.
 func runWorkers(t *testing.T, etcd *rewindable, root string, rec *history.Recorder, ended chan<- string) {
 	t.Helper()
+	const workers = 3
+	clients := make([]*clientv3.Client, workers) // which are closed behind the workers' end
+	for i := range clients {
+		clients[i] = etcdtest.NewClient(t, etcd.server.Endpoints())
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	t.Cleanup(func() {
 		stop()
 		wg.Wait()
 	})
-	for range 3 {
+	for _, cl := range clients {
 		cfg := queueConfig(zap.New(rec.Reached().Core()))
 		cfg.Root = root
-		q, err := workqueue.Open(bounded(t), etcdtest.NewClient(t, etcd.server.Endpoints()), cfg)
+		q, err := workqueue.Open(bounded(t), cl, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
