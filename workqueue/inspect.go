@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -73,6 +74,33 @@ func (q *Queue) ownerLives(ctx context.Context, sid string, rev int64) (bool, er
 		return false, err
 	}
 	return len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == rev, nil
+}
+
+// ReadKey makes j the job in a key of jobs, done or dead, for those who watch or read
+// keys themselves. A claimed job is claimed, whether its owner lives or not, and a
+// payload that lies beside is left out. It returns false for every other key, and for
+// one without a value, such as a deleted one; the error matches [ErrUndecodable].
+func (j *Job) ReadKey(keys coord.Keyspace, kv *mvccpb.KeyValue) (bool, error) {
+	if kv == nil || len(kv.Value) == 0 {
+		return false, nil
+	}
+	p, ok := keys.Parse(string(kv.Key))
+	where := inJobs
+	switch {
+	case ok && p.Kind == "jobs":
+	case ok && p.Kind == "done":
+		where = inDone
+	case ok && p.Kind == "dead":
+		where = inDead
+	default:
+		return false, nil
+	}
+	r, err := txns{keys: keys.Queue(p.Queue), space: keys}.decode(where, kv)
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", kv.Key, err)
+	}
+	*j = *r.view(p.Queue, where, kv.ModRevision, time.Now(), func(string, int64) bool { return true })
+	return true, nil
 }
 
 // Refusals returns the evidence of refused late writes, by job ID, as far as it is

@@ -15,7 +15,7 @@ hold slashes; a slash in the queue's name is written %2F. See leasectl help stat
   leasectl jobs cancel mail/welcome-7`,
 		Aliases: []string{"job", "j"},
 	},
-		newJobsLs(a), newJobsGet(a),
+		newJobsLs(a), newJobsGet(a), newJobsDescribe(a), newJobsHistory(a), newJobsWait(a),
 		newJobsRequeue(a), newJobsCancel(a),
 		newJobsClaim(a), newJobsProgress(a), newJobsCheckpoint(a), newJobsComplete(a), newJobsFail(a), newJobsRelease(a),
 	)

@@ -80,6 +80,8 @@ func verbs(a *app) []*cobra.Command {
 		newJobs(a),
 		newQueues(a),
 		newWorkers(a),
+		newLeases(a),
+		newEvents(a),
 		writes(newDispatch(a)),
 		writes(newLock(a)),
 		newLocks(a),

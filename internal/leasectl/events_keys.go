@@ -1,0 +1,240 @@
+package leasectl
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// The types of events beside those of jobs.
+const (
+	evChanged       = "changed" // a record whose state before is not known any more
+	evUnreadable    = "unreadable"
+	evProgress      = "progress"
+	evPaused        = "paused"
+	evResumed       = "resumed"
+	evConfigured    = "configured"
+	evWorkerJoined  = "worker-joined"
+	evWorkerLeft    = "worker-left"
+	evSessionOpened = "session-opened"
+	evSessionEnded  = "session-ended"
+	evLocked        = "locked"
+	evUnlocked      = "unlocked"
+	evElected       = "elected"
+	evResigned      = "resigned"
+)
+
+// eventTypes are all that can happen.
+var eventTypes = []string{
+	evEnqueued, evClaimed, evReclaimed, evDone, "failed", "lost", "released", "snoozed", "broken", evDead, evCancelled, evRequeued, evEdited,
+	evExpired, evDeleted, evImported, evFenced, evChanged, evUnreadable, evProgress, evPaused, evResumed, evConfigured,
+	evWorkerJoined, evWorkerLeft, evSessionOpened, evSessionEnded, evLocked, evUnlocked, evElected, evResigned,
+}
+
+// keyChange is what one revision did to one key. old is nil when the key was not there, or is not known; now is nil when
+// it was deleted.
+type keyChange struct {
+	key      string
+	old, now *mvccpb.KeyValue
+}
+
+// created tells that the key was not there before.
+func (c keyChange) created() bool { return c.now != nil && c.now.CreateRevision == c.now.ModRevision }
+
+// unknown tells that what was before cannot be told any more.
+func (c keyChange) unknown() bool { return c.now != nil && c.old == nil && !c.created() }
+
+// eventsOf tells what one revision did, of the keys that it changed, in their order. It asks nothing of etcd.
+func eventsOf(keys coord.Keyspace, rev int64, changes []keyChange) (events []eventItem) {
+	told := map[string]bool{}
+	for _, c := range changes {
+		p, ok := keys.Parse(c.key)
+		if !ok {
+			continue
+		}
+		var e *eventItem
+		switch p.Kind {
+		case "jobs", "done", "dead":
+			job := p.Queue + "\x00" + p.ID
+			if told[job] {
+				continue
+			}
+			told[job] = true
+			e = eventOfJob(keys, rev, p, changes)
+		case "refused":
+			if r, ok := decodeRefusal(valueOf(c.now)); ok {
+				fenced := refusalEvent(p.Queue, p.ID, r)
+				e = &fenced
+			}
+		case "progress":
+			e = progressEvent(p, c)
+		case "config":
+			e = configEvent(p, c)
+		case "workers":
+			e = comeAndGo(p, c, evWorkerJoined, evWorkerLeft)
+		case "sessions":
+			e = comeAndGo(p, c, evSessionOpened, evSessionEnded)
+		case "locks":
+			e = holderEvent(p, c, "lock/", evLocked, evUnlocked)
+		case "elections":
+			e = holderEvent(p, c, "election/", evElected, evResigned)
+		}
+		if e != nil {
+			e.at(rev)
+			events = append(events, *e)
+		}
+	}
+	return events
+}
+
+func valueOf(kv *mvccpb.KeyValue) []byte {
+	if kv == nil {
+		return nil
+	}
+	return kv.Value
+}
+
+// eventOfJob takes what the revision did to all records of one job.
+func eventOfJob(keys coord.Keyspace, rev int64, job coord.ParsedKey, changes []keyChange) *eventItem {
+	var before, after places
+	for _, c := range changes {
+		p, ok := keys.Parse(c.key)
+		if !ok || p.Queue != job.Queue || p.ID != job.ID {
+			continue
+		}
+		old, err := place(keys, &before, p.Kind, c.old)
+		now, nowErr := place(keys, &after, p.Kind, c.now)
+		switch {
+		case nowErr != nil:
+			err = nowErr
+		case err != nil && now:
+			err = nil // it is repaired
+		case c.unknown() && now && !old:
+			e := &eventItem{Type: evChanged}
+			e.about(after.job())
+			return e
+		}
+		if err != nil {
+			return &eventItem{Type: evUnreadable, Queue: job.Queue, ID: job.ID, Detail: err.Error()}
+		}
+	}
+	return jobEvent(rev, before, after)
+}
+
+// place puts a record where its key belongs; ok tells that it was one.
+func place(keys coord.Keyspace, into *places, kind string, kv *mvccpb.KeyValue) (ok bool, err error) {
+	j := &workqueue.Job{}
+	if ok, err = j.ReadKey(keys, kv); !ok {
+		return false, err
+	}
+	switch kind {
+	case "jobs":
+		into.live = j
+	case "done":
+		into.done = j
+	case "dead":
+		into.dead = j
+	}
+	return true, nil
+}
+
+func progressEvent(p coord.ParsedKey, c keyChange) *eventItem {
+	if c.now == nil {
+		return nil
+	}
+	var note struct {
+		Token string    `json:"token"`
+		At    time.Time `json:"at"`
+	}
+	_ = json.Unmarshal(c.now.Value, &note) // what cannot be read is left out
+	return &eventItem{Type: evProgress, Queue: p.Queue, ID: p.ID, Token: note.Token, Time: note.At}
+}
+
+func configEvent(p coord.ParsedKey, c keyChange) *eventItem {
+	if c.now == nil {
+		return &eventItem{Type: evConfigured, Queue: p.Queue, Detail: "config deleted"}
+	}
+	type config struct {
+		Paused bool      `json:"paused"`
+		Mode   string    `json:"mode"`
+		Actor  string    `json:"actor"`
+		Reason string    `json:"reason"`
+		At     time.Time `json:"at"`
+	}
+	var old, now config
+	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
+	_ = json.Unmarshal(c.now.Value, &now)
+	e := &eventItem{Type: evConfigured, Queue: p.Queue, Actor: now.Actor, Detail: now.Reason}
+	switch {
+	case now.Paused && !old.Paused:
+		e.Type, e.Time = evPaused, now.At
+	case old.Paused && !now.Paused:
+		e.Type, e.Time = evResumed, now.At
+	case now.Mode != old.Mode:
+		e.Actor, e.Detail = "", "mode "+orDefault(now.Mode, "claim")
+	}
+	return e
+}
+
+func orDefault(text, instead string) string {
+	if text == "" {
+		return instead
+	}
+	return text
+}
+
+// comeAndGo is a session that comes or goes; that it changes what it says is no event.
+func comeAndGo(p coord.ParsedKey, c keyChange, come, gone string) *eventItem {
+	e := &eventItem{Type: come, Queue: p.Queue}
+	e.by(p.Session, "")
+	switch {
+	case c.now == nil:
+		e.Type = gone
+	case !c.created():
+		return nil
+	}
+	if p.Kind == "sessions" && c.now != nil {
+		var s sessionInfo
+		_ = json.Unmarshal(c.now.Value, &s) // what cannot be read is left out
+		e.Time = s.Opened
+		if s.Host != "" {
+			e.Detail = "on " + s.Host
+		}
+	}
+	return e
+}
+
+// holderEvent is a lock or a leadership that changes hands.
+func holderEvent(p coord.ParsedKey, c keyChange, noun, taken, free string) *eventItem {
+	if p.Session != "" { // somebody who waits
+		return nil
+	}
+	type holder struct {
+		Owner  string    `json:"owner"`
+		Since  time.Time `json:"since"`
+		By     string    `json:"by"`
+		Reason string    `json:"reason"`
+	}
+	var old, now holder
+	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
+	_ = json.Unmarshal(valueOf(c.now), &now)
+	e := &eventItem{Name: noun + p.Name}
+	switch {
+	case now.Owner != "" && now.Owner != old.Owner:
+		e.Type, e.Time, e.Token = taken, now.Since, tokenOf(c.now)
+		e.by(now.Owner, "")
+	case now.Owner == "" && old.Owner != "":
+		e.Type = free
+		e.by(old.Owner, "")
+	default:
+		return nil
+	}
+	if now.By != "" {
+		e.Detail = strings.TrimSuffix("by force of "+now.By+": "+now.Reason, ": ")
+	}
+	return e
+}

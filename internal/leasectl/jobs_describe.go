@@ -1,0 +1,201 @@
+package leasectl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+func newJobsDescribe(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "describe QUEUE/ID",
+		Short: "Show one job for people: state, claim, payload, attempts, and what can be done next",
+		Long: `Show one job for people: where it stands and why, who has it, what it carries, what
+its attempts came to, and the commands that fit. For programs, -o json is that of
+leasectl jobs get.`,
+		Example: `  leasectl jobs describe mail/welcome-7`,
+		Args:    takes("QUEUE/ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := parseJobRef(args[0])
+			if err != nil {
+				return err
+			}
+			format, err := a.format(describeFormats...)
+			if err != nil {
+				return err
+			}
+			return a.withQueue(cmd.Context(), ref.queue, func(c *connection, q *workqueue.Queue) error {
+				j, err := a.getJob(cmd.Context(), q, ref)
+				if err != nil {
+					return err
+				}
+				refusal, err := a.readRefusal(cmd.Context(), c, ref)
+				if err != nil {
+					return err
+				}
+				return a.printSheet(format, detailOf(j), jobSheet(j, refusal, time.Now()))
+			})
+		},
+	}
+}
+
+// readRefusal reads the last late write for a job that was refused, nil without one.
+func (a *app) readRefusal(ctx context.Context, c *connection, ref jobRef) (*workqueue.Refusal, error) {
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	key := store.Keys().Queue(ref.queue).Refused(ref.id)
+	resp, err := store.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	if len(resp.Kvs) == 0 {
+		return nil, nil
+	}
+	r, ok := decodeRefusal(resp.Kvs[0].Value)
+	if !ok {
+		return nil, nil // evidence that cannot be read is none
+	}
+	return &r, nil
+}
+
+func decodeRefusal(value []byte) (r workqueue.Refusal, ok bool) {
+	err := json.Unmarshal(value, &r)
+	return r, err == nil && r.Verb != ""
+}
+
+// jobSheet describes a job.
+func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time) *sheet {
+	s := &sheet{}
+	s.line("Job", "%s    kind %s    priority %d    created %s ago", refText(j), orDash(j.Kind), j.Priority, age(now.Sub(j.EnqueuedAt)))
+	s.line("State", "%s", stateText(j, now))
+	if j.Owner != "" {
+		s.line("Claim", "token %s    attempt %d (%d of %d failures)    claimed %s ago by %s",
+			j.Token, j.Attempt, j.Failures, maxAttempts(j), age(now.Sub(j.ClaimedAt)), j.Owner)
+	}
+	s.line("Payload", "%s", bytesText(j.Payload, j.PayloadSize))
+	s.line("Labels", "%s", labelText(j.Labels))
+	s.line("Limits", "%s", limitsText(j))
+	for _, part := range []struct {
+		label string
+		bytes []byte
+	}{{"Progress", j.Progress}, {"Checkpoint", j.Checkpoint}, {"Result", j.Result}} {
+		if part.bytes != nil {
+			s.line(part.label, "%s", bytesText(part.bytes, len(part.bytes)))
+		}
+	}
+	s.line("Error", "%s", j.Error)
+	s.table("Attempts", attemptRows(j, now))
+	if refusal != nil {
+		s.line("Fenced", "late %s by %s under token %s refused %s ago", refusal.Verb, refusal.Owner, refusal.Token, age(now.Sub(refusal.At)))
+	}
+	var trace []string
+	for _, name := range slices.Sorted(maps.Keys(j.Trace)) {
+		trace = append(trace, name+" "+j.Trace[name])
+	}
+	s.line("Trace", "%s", strings.Join(trace, "   "))
+	s.line("Next", "%s", strings.Join(nextForJob(j), "   |   "))
+	return s
+}
+
+func refText(j *workqueue.Job) string { return strings.TrimPrefix(nameOf(j), "job/") }
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func stateText(j *workqueue.Job, now time.Time) string {
+	switch j.State {
+	case workqueue.StateOrphan:
+		return "claimed (orphan: the session of its owner, " + j.Owner + ", is gone; reclaimable now)"
+	case workqueue.StateScheduled, workqueue.StateRetry:
+		return fmt.Sprintf("%s (due in %s)", j.State, age(j.RunAt.Sub(now)))
+	case workqueue.StateDone, workqueue.StateDead, workqueue.StateCancelled:
+		return fmt.Sprintf("%s (since %s)", j.State, age(now.Sub(j.FinishedAt)))
+	}
+	return string(j.State)
+}
+
+func limitsText(j *workqueue.Job) string {
+	text := fmt.Sprintf("%d of %d failures, %d of %d losses", j.Failures, maxAttempts(j), j.Losses, j.MaxLosses)
+	if j.Timeout > 0 {
+		text += ", " + j.Timeout.String() + " for each attempt"
+	}
+	if j.AtMostOnce {
+		text += ", started at most once"
+	}
+	return text
+}
+
+// previewBytes is how much of a payload is shown to people.
+const previewBytes = 200
+
+// bytesText is the size and the beginning of what a job carries.
+func bytesText(b []byte, size int) string {
+	switch {
+	case size == 0:
+		return "0 B"
+	case b == nil:
+		return fmt.Sprintf("%d B, gone since the job ended", size)
+	case !utf8.Valid(b):
+		return fmt.Sprintf("%d B, not text   (-o json has it as base64)", size)
+	case len(b) > previewBytes:
+		return fmt.Sprintf("%d B  %s...   (-o json has all of it)", size, strings.ToValidUTF8(string(b[:previewBytes]), ""))
+	}
+	return fmt.Sprintf("%d B  %s", size, b)
+}
+
+// attemptRows are the log, and the attempt that runs.
+func attemptRows(j *workqueue.Job, now time.Time) (rows [][]string) {
+	if cut := j.LogTotal - len(j.Attempts) - repeats(j); cut > 0 {
+		rows = append(rows, []string{fmt.Sprintf("(%d older ones are not kept)", cut)})
+	}
+	for i := range j.Attempts {
+		at := &j.Attempts[i]
+		var e eventItem
+		e.ended(at, at.EndedAt)
+		row := []string{"", e.Actor, "", "", e.Type, e.Detail, age(now.Sub(at.EndedAt)) + " ago"}
+		if at.Attempt > 0 {
+			row[0], row[2], row[3] = fmt.Sprintf("#%d", at.Attempt), "token "+at.Token.String(), tookText(at.EndedAt.Sub(at.ClaimedAt))
+		}
+		rows = append(rows, row)
+	}
+	if j.Owner == "" {
+		return rows
+	}
+	doing := "running"
+	if j.State == workqueue.StateOrphan {
+		doing = "running? no heartbeat"
+	}
+	return append(rows, []string{fmt.Sprintf("#%d", j.Attempt), identityOf(j.Owner), "token " + j.Token.String(), "", doing, "", age(now.Sub(j.ClaimedAt))})
+}
+
+// nextForJob are the commands that fit the job's state.
+func nextForJob(j *workqueue.Job) []string {
+	ref := shellWord(refText(j))
+	next := []string{"leasectl jobs history " + ref}
+	switch j.State {
+	case workqueue.StateOrphan, workqueue.StateClaimed:
+		return append([]string{"leasectl jobs release " + ref + " --break-claim"}, next...)
+	case workqueue.StateDead:
+		return append([]string{"leasectl jobs requeue " + ref}, next...)
+	case workqueue.StateDone, workqueue.StateCancelled:
+		return next
+	}
+	return append([]string{"leasectl work " + shellWord(j.Queue) + " -- CMD", "leasectl jobs cancel " + ref}, next...)
+}

@@ -1,0 +1,234 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+func newJobsHistory(a *app) *cobra.Command {
+	var o listOptions
+	cmd := &cobra.Command{
+		Use:   "history QUEUE/ID",
+		Short: "Show everything that happened to a job, and who did it",
+		Long: `Show everything that happened to a job: when, at which revision, who did it, under
+which token. The source is the log that the job's record carries along, its last 20
+attempts. As long as etcd keeps old revisions they add what the log has no room for:
+exact revisions, edits, what was collapsed. Late writes that were refused show as
+FENCED, the last one of each job, as long as it is kept. The last line says how far
+all that reaches.`,
+		Example: `  leasectl jobs history mail/welcome-7
+  leasectl jobs history mail/welcome-7 -o json | jq '.items[].type'`,
+		Args: takes("QUEUE/ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := parseJobRef(args[0])
+			if err != nil {
+				return err
+			}
+			p, err := a.printer(o)
+			if err != nil {
+				return err
+			}
+			if _, err := historyView.pick(p); err != nil {
+				return err
+			}
+			return a.withEtcd(cmd.Context(), func(c *connection) error {
+				h, err := a.loadHistory(cmd.Context(), c, ref)
+				if err != nil {
+					return err
+				}
+				return h.print(p)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
+	f.BoolVar(&o.noHeaders, "no-headers", false, "leave out the line of headings")
+	return cmd
+}
+
+// jobHistory is what happened to a job, and how far back that is known.
+type jobHistory struct {
+	Items  []eventItem   `json:"items"`
+	Source historySource `json:"source"`
+}
+
+// historySource says where a history comes from, and where it ends.
+type historySource struct {
+	LogEntries int    `json:"log_entries"`
+	LogTotal   int    `json:"log_total"`           // of which the entries are the last
+	MVCCFrom   string `json:"mvcc_from,omitempty"` // the oldest revision that etcd still had of the job
+	Compacted  bool   `json:"compacted"`           // older revisions are gone
+	Text       string `json:"text"`
+}
+
+var historyView = view[eventItem]{
+	name: func(e eventItem) string { return "event/" + e.Revision },
+	columns: []column[eventItem]{
+		{"REV", func(e eventItem) string { return e.Revision }},
+		{"TIME", func(e eventItem) string { return e.clock() }},
+		{"ACTOR", func(e eventItem) string { return e.Actor }},
+		{"EVENT", func(e eventItem) string { return e.Type }},
+		{"TOKEN", func(e eventItem) string { return e.Token }},
+		{"DETAIL", func(e eventItem) string { return e.Detail }},
+	},
+}
+
+func (e eventItem) clock() string {
+	if e.Time.IsZero() {
+		return ""
+	}
+	return e.Time.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+func (h jobHistory) print(p printer) error {
+	switch p.format {
+	case formatJSON:
+		return printJSON(p.w, h)
+	case formatYAML:
+		return printYAML(p.w, h)
+	}
+	if err := printRows(p, historyView, h.Items); err != nil || p.format != formatTable && p.format != formatWide {
+		return err
+	}
+	if _, err := fmt.Fprintln(p.w, "source: "+h.Source.Text); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+// loadHistory puts together what record, old revisions and evidence tell.
+func (a *app) loadHistory(ctx context.Context, c *connection, ref jobRef) (jobHistory, error) {
+	if err := coord.ValidateName("id", ref.id); err != nil {
+		return jobHistory{}, err
+	}
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return jobHistory{}, err
+	}
+	w := &walk{store: store, keys: store.Keys().Queue(ref.queue), id: ref.id}
+	if err := w.back(ctx); err != nil {
+		return jobHistory{}, fmt.Errorf("read the history of %s: %w", ref.name(), err)
+	}
+	if w.newest == nil {
+		return jobHistory{}, fmt.Errorf("read the history of %s: %w", ref.name(), workqueue.ErrNotFound)
+	}
+	events := mergeEvents(logEvents(w.newest, w.created), w.events)
+	if w.refusal != nil {
+		events = mergeEvents(events, []eventItem{*w.refusal})
+	}
+	return jobHistory{Items: events, Source: w.source()}, nil
+}
+
+// maxSteps bounds how many old revisions of one job are read.
+const maxSteps = 1000
+
+// walk follows one job back through etcd's old revisions.
+type walk struct {
+	store *coord.Store
+	keys  coord.QueueKeys
+	id    string
+
+	newest    *workqueue.Job
+	created   int64 // revision of the live key, when it is there
+	events    []eventItem
+	refusal   *eventItem
+	oldest    int64 // the first revision of the job that was still there
+	compacted bool
+}
+
+// back reads the job as it is, then as it was before each of its changes.
+func (w *walk) back(ctx context.Context) error {
+	after, rev, err := w.read(ctx, 0)
+	if err != nil {
+		return err
+	}
+	w.newest = after.job()
+	for step := 0; rev > 0 && step < maxSteps; step++ {
+		w.oldest = rev
+		before, older, err := w.read(ctx, rev-1)
+		if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+			w.compacted = true
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if e := jobEvent(rev, before, after); e != nil {
+			w.events = append(w.events, *e)
+		}
+		after, rev = before, older
+	}
+	slices.Reverse(w.events)
+	return nil
+}
+
+// read reads the job's records as they were at a revision, 0 for now, and the revision that made them so.
+func (w *walk) read(ctx context.Context, rev int64) (p places, made int64, err error) {
+	if rev < 0 {
+		return p, 0, nil
+	}
+	ops := []clientv3.Op{}
+	for _, key := range []string{w.keys.Job(w.id), w.keys.Done(w.id), w.keys.Dead(w.id), w.keys.Refused(w.id)} {
+		ops = append(ops, clientv3.OpGet(key, clientv3.WithRev(rev)))
+	}
+	resp, err := w.store.Read(ctx, ops...)
+	if err != nil {
+		return p, 0, err
+	}
+	for i, into := range []**workqueue.Job{&p.live, &p.done, &p.dead, nil} {
+		kvs := resp.Responses[i].GetResponseRange().Kvs
+		switch {
+		case len(kvs) == 0:
+		case into == nil:
+			if rev == 0 {
+				w.refused(kvs[0])
+			}
+		default:
+			j := &workqueue.Job{}
+			if _, err := j.ReadKey(w.store.Keys(), kvs[0]); err != nil {
+				return p, 0, err
+			}
+			*into, made = j, max(made, kvs[0].ModRevision)
+			if i == 0 && rev == 0 {
+				w.created = kvs[0].CreateRevision
+			}
+		}
+	}
+	return p, made, nil
+}
+
+func (w *walk) refused(kv *mvccpb.KeyValue) {
+	if r, ok := decodeRefusal(kv.Value); ok {
+		e := refusalEvent(w.keys.Name(), w.id, r)
+		e.at(kv.ModRevision)
+		w.refusal = &e
+	}
+}
+
+func (w *walk) source() historySource {
+	s := historySource{LogEntries: len(w.newest.Attempts), LogTotal: w.newest.LogTotal, Compacted: w.compacted}
+	text := []string{fmt.Sprintf("job log (%d", s.LogEntries)}
+	if s.LogTotal > s.LogEntries {
+		text[0] += fmt.Sprintf(" of %d", s.LogTotal)
+	}
+	text[0] += " entries)"
+	if w.oldest > 0 {
+		s.MVCCFrom = fmt.Sprint(w.oldest)
+		text = append(text, "etcd MVCC back to rev "+s.MVCCFrom)
+		if s.Compacted {
+			text[1] += " (older revisions compacted)"
+		}
+	}
+	s.Text = strings.Join(text, " + ")
+	return s
+}

@@ -1,0 +1,117 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// leaseItem is a lease that keys under the root hang on.
+type leaseItem struct {
+	Lease   string   `json:"lease"` // hex
+	Kind    string   `json:"kind"`  // session, lane or retention
+	Owner   string   `json:"owner,omitempty"`
+	Keys    int      `json:"keys"`
+	TTLLeft int64    `json:"ttl_left_seconds"`
+	TTL     int64    `json:"ttl_seconds"` // 0: it is gone, and its keys go with it
+	Sample  []string `json:"sample"`      // some of its keys
+}
+
+// maxSample is how many keys of a lease are named.
+const maxSample = 20
+
+// readLeases finds the leases by their keys: etcd's own list of leases is denied to everybody but root as soon as a
+// lease holds a key that is not ours.
+func (a *app) readLeases(ctx context.Context, c *connection) ([]leaseItem, error) {
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return nil, err
+	}
+	keys := store.Keys()
+	prefixes := []string{keys.Sessions(), keys.Lanes(), keys.Locks(), keys.Elections(), keys.Semaphores()}
+	queues, err := workqueue.Queues(ctx, c.Client, c.root)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range queues {
+		qk := keys.Queue(q)
+		prefixes = append(prefixes, qk.Workers(), qk.DoneJobs(), qk.RefusedWrites())
+	}
+	found := leaseFinder{keys: keys, leases: map[clientv3.LeaseID]*leaseItem{}}
+	for _, prefix := range prefixes {
+		if _, err := store.Scan(ctx, prefix, 0, found.take); err != nil {
+			return nil, fmt.Errorf("read %s: %w", prefix, err)
+		}
+	}
+	items := []leaseItem{}
+	for id, l := range found.leases {
+		left, granted, err := leaseTime(ctx, c, id)
+		if err != nil {
+			return nil, err
+		}
+		l.TTLLeft, l.TTL = int64(left/time.Second), int64(granted/time.Second)
+		items = append(items, *l)
+	}
+	slices.SortFunc(items, func(a, b leaseItem) int {
+		return strings.Compare(a.Kind+"\x00"+a.Owner+"\x00"+a.Lease, b.Kind+"\x00"+b.Owner+"\x00"+b.Lease)
+	})
+	return items, nil
+}
+
+// leaseFinder collects leases from keys.
+type leaseFinder struct {
+	keys   coord.Keyspace
+	leases map[clientv3.LeaseID]*leaseItem
+}
+
+func (f *leaseFinder) take(kvs []*mvccpb.KeyValue) bool {
+	for _, kv := range kvs {
+		p, ok := f.keys.Parse(string(kv.Key))
+		if !ok || kv.Lease == 0 {
+			continue
+		}
+		l := f.leases[clientv3.LeaseID(kv.Lease)]
+		if l == nil {
+			l = &leaseItem{Lease: leaseHex(clientv3.LeaseID(kv.Lease)), Kind: "retention"}
+			f.leases[clientv3.LeaseID(kv.Lease)] = l
+		}
+		if l.Keys++; len(l.Sample) < maxSample {
+			l.Sample = append(l.Sample, string(kv.Key))
+		}
+		switch p.Kind {
+		case "sessions":
+			l.Kind, l.Owner = "session", p.Session
+		case "lanes":
+			l.Kind, l.Owner = "lane", p.Session
+		case "done", "refused":
+		default: // on the lease of its session, whose key may be gone
+			if l.Kind = "session"; l.Owner == "" {
+				l.Owner = p.Session
+			}
+		}
+	}
+	return true
+}
+
+var leaseView = view[leaseItem]{
+	name: func(l leaseItem) string { return "lease/" + l.Lease },
+	columns: []column[leaseItem]{
+		{"LEASE", func(l leaseItem) string { return l.Lease }},
+		{"KIND", func(l leaseItem) string { return l.Kind }},
+		{"OWNER", func(l leaseItem) string { return l.Owner }},
+		{"KEYS", func(l leaseItem) string { return fmt.Sprint(l.Keys) }},
+		{"TTL", func(l leaseItem) string {
+			if l.TTL == 0 {
+				return "gone"
+			}
+			return fmt.Sprintf("%ds/%ds", l.TTLLeft, l.TTL)
+		}},
+	},
+}
