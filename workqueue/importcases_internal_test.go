@@ -1,0 +1,34 @@
+package workqueue
+
+import "github.com/leasekit/leasekit/coord"
+
+func init() {
+	fresh := []string{"job mod =", "done mod =", "dead mod ="}
+	txnCases = append(txnCases,
+		txnCase{"import a live job", "restore", restoring("open", false, ""), []string{"jobs/x", "payloads/x", "progress/x"}, fresh},
+		txnCase{"import a done job", "restore", restoring("done", false, ""), []string{"done/x"}, fresh},
+		txnCase{"import a dead job", "restore", restoring("dead", false, ""), []string{"dead/x", "payloads/x", "progress/x"}, fresh},
+		txnCase{"import a live job over a done one", "restore", restoring("open", false, "done"), []string{"jobs/x", "payloads/x", "progress/x"}, fresh},
+		txnCase{"import a bare job over a dead one", "restore", restoring("open", true, "dead"), []string{"jobs/x"}, fresh},
+		txnCase{"import a dead job over a live one", "restore", restoring("dead", false, "open"), []string{"dead/x", "payloads/x", "progress/x"}, fresh},
+	)
+}
+
+// restoring imports a job in the place of what is there, if anything.
+func restoring(state string, bare bool, over string) func(w *world) (coord.Txn, error) {
+	return func(w *world) (coord.Txn, error) {
+		var seen importSeen
+		if over != "" {
+			l := w.job(over)
+			seen[l.where] = l.rev
+		}
+		r, where := jobIn(state)
+		r.Nonce = coord.NewNonce()
+		im := &importing{record: r, where: where, lease: w.lease}
+		if where != inDone && !bare {
+			r.Beside = 3
+			im.line.Payload, im.note = []byte("pay"), `{"w":"`+middleNonce+`"}`
+		}
+		return w.restore(im, seen)
+	}
+}
