@@ -2,7 +2,6 @@ package workqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,10 +40,10 @@ func (q *Queue) Delete(ctx context.Context, id string, by By) (*Job, error) {
 		case r.Succeeded:
 			return l.record.view(q.name, l.where, l.rev, time.Now(), nobody), nil
 		case by.Revision != 0:
-			return nil, conflict(what, errors.New("it changed meanwhile"))
+			return nil, conflict(what, errMoved)
 		}
 	}
-	return nil, conflict(what, errors.New("others keep changing it"))
+	return nil, conflict(what, errChanging)
 }
 
 // remove deletes a job and what lies beside it. The guard closes the race with whoever

@@ -95,7 +95,7 @@ func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(l
 		job, err := try(l, b)
 		switch {
 		case errors.Is(err, errMissed) && by.Revision != 0:
-			return nil, conflict(what, errors.New("it changed meanwhile"))
+			return nil, conflict(what, errMoved)
 		case errors.Is(err, errMissed):
 			continue
 		case err != nil:
@@ -103,7 +103,7 @@ func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(l
 		}
 		return job, nil
 	}
-	return nil, conflict(what, errors.New("others keep changing it"))
+	return nil, conflict(what, errChanging)
 }
 
 // intervention makes the next record, or tells in which state the job is that does not

@@ -13,6 +13,11 @@ func init() {
 	races["there create ="] = "a job of that id was enqueued in the other queue meanwhile"
 	races["there done create ="] = "a job of that id was enqueued in the other queue and done meanwhile"
 	races["there dead create ="] = "a job of that id was enqueued in the other queue and died meanwhile"
+	races["jobs create ="] = "somebody enqueued a job meanwhile"
+	races["done jobs create ="] = "a job was enqueued and done meanwhile"
+	races["dead jobs create ="] = "a job was enqueued and died meanwhile"
+	races["workers create ="] = "somebody serves the queue meanwhile"
+	empty := []string{"config mod =", "jobs create =", "done jobs create =", "dead jobs create =", "workers create ="}
 	free := []string{"there create =", "there done create =", "there dead create ="}
 	moved := []string{"q2/jobs/x", "q2/payloads/x", "q2/progress/x"}
 	txnCases = append(txnCases,
@@ -28,6 +33,11 @@ func init() {
 		txnCase{"delete an assigned job", "remove", removing("claimed", assigned), nil, guarding("job")},
 		txnCase{"delete a done job", "remove", removing("done", nil), nil, guarding("done")},
 		txnCase{"delete a dead job", "remove", removing("dead", nil), nil, guarding("dead")},
+		txnCase{"remove an empty queue", "disband", func(w *world) (coord.Txn, error) {
+			w.names[w.keys.Jobs()], w.names[w.keys.DoneJobs()] = "jobs", "done jobs"
+			w.names[w.keys.DeadJobs()], w.names[w.keys.Workers()] = "dead jobs", "workers"
+			return w.disband(w.put(w.keys.Config(), `{"w":"`+middleNonce+`","paused":true}`)), nil
+		}, nil, empty},
 	)
 }
 

@@ -110,6 +110,14 @@ func Cancel(err error) error {
 	return &outcomeError{outcome: verbCancel, err: cmp.Or(err, errors.New("cancelled by its handler"))}
 }
 
+// What the conflicts of repairs say.
+var (
+	errMoved    = errors.New("it changed meanwhile")
+	errChanging = errors.New("others keep changing it")
+	// errInhabited keeps a queue from being removed.
+	errInhabited = fmt.Errorf("%w: it has jobs or workers", ErrNotApplicable)
+)
+
 // conflict wraps a refusal for somebody who guarded by a revision.
 func conflict(what string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, ErrConflict, err)

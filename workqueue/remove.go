@@ -1,0 +1,65 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Remove takes away what is left of an empty queue: its config, and with it its mode
+// and its pause. A queue is its keys, so it is not listed any more then; whoever
+// enqueues to it, or configures it, makes it anew.
+//
+// By.Revision guards the config, as [Queue.Settings] shows it. It returns
+// [ErrNotApplicable] while the queue has jobs, live, dead or kept, or workers, and
+// [ErrConflict] when the config is not at By.Revision any more.
+func (q *Queue) Remove(ctx context.Context, by By) error {
+	what := "remove queue " + q.name
+	for range maxTries {
+		resp, err := q.store.Get(ctx, q.keys.Config())
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		seen := int64(0)
+		if len(resp.Kvs) > 0 {
+			seen = resp.Kvs[0].ModRevision
+		}
+		if by.Revision != 0 && by.Revision != seen {
+			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", seen, by.Revision))
+		}
+		r, err := q.committer.Do(ctx, q.txns.disband(seen))
+		now := int64(0)
+		if kv := r.Get(0); kv != nil {
+			now = kv.ModRevision
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", what, err)
+		case r.Succeeded:
+			return nil
+		case now == seen:
+			return fmt.Errorf("%s: %w", what, errInhabited)
+		}
+	}
+	return conflict(what, errChanging)
+}
+
+// disband deletes the config of a queue in which there is nothing. The range compares
+// close the races with whoever enqueues a job meanwhile, ends one, or begins to serve
+// the queue; the first one keeps a pause, or a mode, that was not seen.
+func (t txns) disband(config int64) coord.Txn {
+	key := t.keys.Config()
+	txn := coord.Txn{
+		Origin: "repair",
+		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", config)},
+		Then:   []clientv3.Op{clientv3.OpDelete(key)},
+		Else:   []clientv3.Op{clientv3.OpGet(key)},
+	}
+	for _, prefix := range []string{t.keys.Jobs(), t.keys.DoneJobs(), t.keys.DeadJobs(), t.keys.Workers()} {
+		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix())
+	}
+	return txn
+}
