@@ -15,10 +15,8 @@ const skewLimit = 5 * time.Second
 var c1ClockSkew = &Check{
 	Code: "C1", Severity: Warning,
 	Means: "the clocks of two hosts are apart by more than 5 s. Fences do not depend on clocks, but delays, timeouts and ages do. Seen in time stamps that lie in the future of this host, or that run against etcd's order of writes; without writes of both hosts nothing shows",
+	needs: []string{dirSessions},
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
-		if e.look == nil {
-			return "", nil, nil
-		}
 		var found []*Finding
 		for _, s := range e.look.stamps.ahead(e.look.at) {
 			found = append(found, skewed(s, "this host"))

@@ -62,10 +62,16 @@ func markdownCell(s string) string {
 // Nagios writes the one line of a monitoring plugin and returns its exit code: 0 ok, 1 warning, 2 critical, 3 unknown.
 func (r *Report) Nagios(w io.Writer) (code int, err error) {
 	word := "OK"
+	unseen := 0 // errors that only say that something was not seen
+	for _, f := range r.Findings {
+		if f.check == e6Permission && f.Status != Fixed {
+			unseen++
+		}
+	}
 	switch {
-	case r.Errors > 0:
+	case r.Errors > unseen:
 		code, word = 2, "CRITICAL"
-	case len(r.Unknown()) > 0:
+	case unseen > 0 || len(r.Unknown()) > 0:
 		code, word = 3, "UNKNOWN"
 	case r.Warnings > 0:
 		code, word = 1, "WARNING"

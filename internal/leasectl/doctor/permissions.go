@@ -56,10 +56,10 @@ func askPermissions(ctx context.Context, client *clientv3.Client, user string) p
 			if s.end == "" {
 				s.end = s.from + "\x00"
 			}
-			if t := clientv3.PermissionType(perm.PermType); t != clientv3.PermissionType(clientv3.PermWrite) {
+			if perm.PermType != clientv3.PermWrite {
 				p.read = append(p.read, s)
 			}
-			if t := clientv3.PermissionType(perm.PermType); t != clientv3.PermissionType(clientv3.PermRead) {
+			if perm.PermType != clientv3.PermRead {
 				p.write = append(p.write, s)
 			}
 		}
