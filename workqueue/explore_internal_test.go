@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -60,6 +61,7 @@ type node struct {
 // explore tries every interleaving, breadth first, so that what it finds is as short
 // as it can be. It stops at the first violation, or after limit states.
 func explore(set stageSet, drop func(builder, compare string) bool, limit int) report {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	p := set.start(drop)
 	seen := map[uint64]struct{}{}
 	seed := maphash.MakeSeed()
@@ -174,6 +176,9 @@ func (set stageSet) choices(p *play) (lines []string) {
 		if s.expired < f.expired {
 			lines = append(lines, "expire "+a.name)
 		}
+		if s.evicted < f.evicted {
+			lines = append(lines, "evict "+a.name)
+		}
 		if s.crashed < f.crashed && !a.crashed && a.name[0] == 'w' {
 			lines = append(lines, "crash "+a.name)
 		}
@@ -241,14 +246,11 @@ func (e *encoder) play(b []byte, p *play) []byte {
 		}
 	}
 	for _, c := range p.calls {
-		b = append(b, byte(c.applied))
-		if c.told != "" {
-			b = append(b, c.told[0])
-		}
+		b = append(b, c.applied, byte(c.told))
 	}
 	b = e.spec(b, p.told)
 	s := p.spent
-	return append(b, byte(s.lost), byte(s.expired), byte(s.crashed), byte(s.forgotten), byte(s.restored), byte(s.foreign), byte(s.twice), byte(s.led), byte(s.left), byte(p.nonces))
+	return append(b, byte(s.lost), byte(s.expired), byte(s.crashed), byte(s.forgotten), byte(s.restored), byte(s.foreign), byte(s.twice), byte(s.led), byte(s.left), byte(s.evicted), byte(p.nonces))
 }
 
 func (e *encoder) actor(b []byte, a *actor) []byte {

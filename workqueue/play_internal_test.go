@@ -58,7 +58,7 @@ type script struct {
 }
 
 // spent counts the faults and interventions, which the explorer bounds.
-type spent struct{ lost, expired, crashed, forgotten, restored, foreign, twice, led, left int }
+type spent struct{ lost, expired, crashed, forgotten, restored, foreign, twice, led, left, evicted int }
 
 // backup is etcd as it was once.
 type backup struct {
@@ -121,8 +121,8 @@ type message struct {
 
 // outcome is what became of one call.
 type outcome struct {
-	applied int // how often, in the history that counts
-	told    string
+	applied uint8 // how often, in the history that counts
+	told    verdict
 }
 
 // newPlay makes a play with the actors named. Their first letter is their part:

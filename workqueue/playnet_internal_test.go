@@ -12,12 +12,17 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// What a sender is told of a request. It must be true.
+// verdict is what a sender is told of a request. It must be true.
+type verdict uint8
+
 const (
-	toldApplied = "applied"
-	toldRefused = "refused"
-	toldUnknown = "unknown"
+	toldNothing verdict = iota
+	toldApplied
+	toldRefused
+	toldUnknown
 )
+
+func (v verdict) String() string { return [...]string{"nothing", "applied", "refused", "unknown"}[v] }
 
 // arrive brings a request to etcd, and the answer back unless it is lost for good.
 func (p *play) arrive(who int, heard bool) (string, error) {
@@ -37,8 +42,8 @@ func (p *play) arrive(who int, heard bool) (string, error) {
 		return what + ", unheard", p.gaveUp(m)
 	}
 	err = p.hear(m, resp)
-	if told := p.calls[m.call].told; told != "" && !strings.HasPrefix(what, told) {
-		what += ", and told: " + told
+	if told := p.calls[m.call].told; told != toldNothing && !strings.HasPrefix(what, told.String()) {
+		what += ", and told: " + told.String()
 	}
 	return what, err
 }
@@ -129,7 +134,7 @@ func (p *play) describe(m *message) string {
 }
 
 // tell notes what the sender of a call is told, which must be true.
-func (p *play) tell(m *message, what string) error {
+func (p *play) tell(m *message, what verdict) error {
 	p.calls = slices.Clone(p.calls)
 	c := &p.calls[m.call]
 	c.told = what
@@ -199,7 +204,7 @@ func (p *play) took(m *message, rev int64) {
 
 // judgeEnd is what Claim.judgeRefusal does: a refusal after an unknown outcome may be
 // our own success, and the trail tells.
-func (p *play) judgeEnd(m *message, unsure bool) string {
+func (p *play) judgeEnd(m *message, unsure bool) verdict {
 	if p.lookupHeld(m) {
 		return toldRefused // for what the caller joined to it: the claim stays
 	}

@@ -19,7 +19,7 @@ import (
 // that never may.
 func (p *play) run(line string) (string, error) {
 	words := strings.Fields(line)
-	if len(words) == 0 {
+	if len(words) == 0 || words[0] == "#" {
 		return "", nil
 	}
 	verb, words := words[0], words[1:]
@@ -60,6 +60,7 @@ func (p *play) run(line string) (string, error) {
 // stages are what happens around the processes.
 var stages = map[string]func(p *play, words []string) (string, error){
 	"expire":   stageExpire,
+	"evict":    stageEvict,
 	"crash":    stageCrash,
 	"forget":   stageForget,
 	"register": stageRegister,
@@ -88,6 +89,17 @@ func stageExpire(p *play, words []string) (string, error) {
 	}
 	p.spent.expired++
 	p.revoke(a.lease)
+	return "", nil
+}
+
+// stageEvict deletes a session's key by hand: what else is on its lease stays.
+func stageEvict(p *play, words []string) (string, error) {
+	a, err := p.named(words)
+	if err != nil || !p.lives(a.sess) {
+		return "", cannot("it has no session")
+	}
+	p.spent.evicted++
+	p.delete(p.space.Session(a.sess.id))
 	return "", nil
 }
 

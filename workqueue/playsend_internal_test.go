@@ -123,7 +123,10 @@ func sendClaim(p *play, m *message, to int) error {
 	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
 		return cannot("%v", err)
 	}
-	_, m.confRev = p.conf()
+	conf, rev := p.conf()
+	if m.confRev = rev; conf.Paused {
+		return cannot("the queue is paused")
+	}
 	m.txn, err = p.claim(m.seen, m.n, m.to, m.confRev)
 	return err
 }
@@ -148,7 +151,10 @@ func sendReclaim(p *play, m *message, to int) error {
 	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
 		return cannot("%v", err)
 	}
-	_, m.confRev = p.conf()
+	conf, rev := p.conf()
+	if m.confRev = rev; conf.Paused {
+		return cannot("the queue is paused")
+	}
 	m.txn, err = p.reclaim(m.seen, m.n, m.to, m.confRev, progress)
 	return err
 }

@@ -3,8 +3,6 @@ package workqueue
 import (
 	"fmt"
 	"slices"
-
-	"github.com/leasekit/leasekit/coord"
 )
 
 // spec is what must be so in etcd, kept beside it without looking into records: from
@@ -34,7 +32,9 @@ type jobSpec struct {
 
 // trailEntry is one way out of a claim, or an intervention.
 type trailEntry struct {
-	owner   int // -1: none
+	owner   int // actor, where there was a claim
+	by      int // actor, where somebody intervened; else -1
+	claim   bool
 	token   int64
 	outcome string
 }
@@ -48,7 +48,7 @@ func (p *play) index(id string) int { return slices.Index(p.jobs, id) }
 
 // end takes the claim away.
 func (j *jobSpec) end(outcome string) {
-	j.log(trailEntry{j.owner, j.token, outcome})
+	j.log(trailEntry{owner: j.owner, by: -1, claim: true, token: j.token, outcome: outcome})
 	j.claimed, j.assigned, j.owner = false, false, 0
 }
 
@@ -74,7 +74,7 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 		}
 		return j.close(m, p)
 	case "progress":
-		if !j.claimed || int64(m.fence.Token) != j.token {
+		if !j.claimed || int64(m.fence.Token) != j.token || j.owner != p.ownerOf(m) {
 			return violation("%s: a checkpoint of job %s was accepted under token %d, which is superseded", who, m.job, m.fence.Token)
 		}
 		if j.noteToken == j.token && m.seq <= j.noteSeq {
@@ -223,11 +223,12 @@ func (j *jobSpec) intervene(m *message, p *play) error {
 	if !j.exists || j.where != m.seen.where || j.claimed != m.seen.record.claimed() || j.claimed && int64(m.seen.rev) != j.token {
 		return violation("%s: %s of job %s is applied to another state than was seen", p.actors[m.who].name, m.verb, m.job)
 	}
-	none := trailEntry{owner: -1}
+	none := trailEntry{by: m.who}
 	switch m.verb {
 	case "cancel":
 		if j.claimed {
 			j.end(outcomeCancelled)
+			j.trail[len(j.trail)-1].by = m.who
 		} else {
 			none.outcome = outcomeCancelled
 			j.log(none)
@@ -239,6 +240,7 @@ func (j *jobSpec) intervene(m *message, p *play) error {
 		j.where = inDead
 	case "break":
 		j.end(outcomeBroken)
+		j.trail[len(j.trail)-1].by = m.who
 		if p.perJob.AtMostOnce {
 			j.where = inDead
 		}
@@ -306,18 +308,35 @@ func (j *jobSpec) matches(p *play, id string) error {
 	case j.where == inJobs && kv.Lease != 0:
 		return violation("job %s hangs on a lease", id)
 	}
-	if n := len(j.trail); n > 0 {
-		last, got := j.trail[n-1], r.Attempts[len(r.Attempts)-1]
-		who := ""
-		if last.owner >= 0 {
-			who = p.actors[last.owner].sess.id
+	for i, a := range r.Attempts {
+		if len(r.Attempts) != len(j.trail) {
+			break // neighbours were collapsed
 		}
-		if got.Outcome != last.outcome || got.Owner != who || last.owner >= 0 && got.Token != coord.Token(last.token) {
-			return violation("job %s: its trail ends with %s of %q under token %d, in truth with %s of %q under %d", id, got.Outcome, got.Owner, got.Token, last.outcome, who, last.token)
+		if got, want := trailText(a), p.trailText(j.trail[i]); got != want {
+			return violation("job %s: entry %d of its trail says %q, in truth %q", id, i, got, want)
 		}
 	}
 	if j.where == inDone && (p.lookup(p.keys.Progress(id)) != nil || p.lookup(p.keys.Payload(id)) != nil) {
 		return violation("job %s is done and has left something beside", id)
 	}
 	return nil
+}
+
+func trailText(a Attempt) string {
+	text := a.Outcome
+	if a.Owner != "" {
+		text += fmt.Sprintf(" %s of %s", a.Token, a.Owner)
+	}
+	return text + " " + a.Actor
+}
+
+func (p *play) trailText(e trailEntry) string {
+	text := e.outcome
+	if e.claim {
+		text += fmt.Sprintf(" %d of %s", e.token, p.actors[e.owner].sess.id)
+	}
+	if e.by >= 0 {
+		return text + " " + p.actors[e.by].name
+	}
+	return text + " "
 }
