@@ -91,6 +91,8 @@ func verbs(a *app) []*cobra.Command {
 		staysHome(newDemo(a)),
 		staysHome(newSimulate(a)),
 		newBench(a),
+		newExport(a),
+		newImport(a),
 		newConfig(a),
 		newSchema(a),
 		newDocs(a),

@@ -1,0 +1,123 @@
+package leasectl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+func newExport(a *app) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "export [QUEUE...]",
+		Short: "Write the jobs of queues out, one line of JSON each",
+		Long: `Write the jobs of queues out, of all queues without an argument: one line of JSON per
+job, with payload, progress and trail, live ones in the order of the queue, then
+dead, then done ones. Each queue is read at one revision. leasectl import takes the
+lines. The config of a queue, claims and refused writes do not go with the jobs.
+
+A record that cannot be read is left out and told on stderr; the exit code is 7.`,
+		GroupID: groupLook,
+		Example: `  leasectl export mail >mail.ndjson
+  leasectl export --file all.ndjson
+  leasectl export mail | jq -c 'select(.where == "dead")' >dead.ndjson`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runExport(cmd.Context(), args, file)
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "write to `FILE`, which is replaced once all is there")
+	return cmd
+}
+
+func (a *app) runExport(ctx context.Context, queues []string, file string) error {
+	return a.withEtcd(ctx, func(c *connection) error {
+		if len(queues) == 0 {
+			var err error
+			if queues, err = a.queues(ctx, c); err != nil {
+				return err
+			}
+		}
+		if file == "" {
+			return a.exportTo(ctx, c, queues, a.out)
+		}
+		return replaceFile(file, func(w io.Writer) error { return a.exportTo(ctx, c, queues, w) })
+	})
+}
+
+// replaceFile writes a file that is there whole or not at all. A partly failed write leaves what could be written.
+func replaceFile(path string, write func(io.Writer) error) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone when all went well
+	err = write(tmp)
+	var f *failure
+	if err != nil && !(errors.As(err, &f) && f.code == exitPartly) {
+		return errors.Join(err, tmp.Close())
+	}
+	if werr := errors.Join(tmp.Sync(), tmp.Close()); werr != nil {
+		return fmt.Errorf("write %s: %w", path, werr)
+	}
+	if werr := os.Rename(tmp.Name(), path); werr != nil {
+		return fmt.Errorf("write %s: %w", path, werr)
+	}
+	return err
+}
+
+func (a *app) exportTo(ctx context.Context, c *connection, queues []string, out io.Writer) error {
+	w := bufio.NewWriterSize(out, 64<<10)
+	written, unread := 0, 0
+	for _, queue := range queues {
+		n, bad, err := a.exportQueue(ctx, c, queue, w)
+		written, unread = written+n, unread+bad
+		if err != nil {
+			return errors.Join(err, w.Flush())
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	a.notef("%s: exported %s of %s", c.where(), plural(written, "job"), plural(len(queues), "queue"))
+	if unread > 0 {
+		return &failure{code: exitPartly, err: fmt.Errorf("%s left out, which cannot be read", plural(unread, "record")), try: "leasectl doctor"}
+	}
+	return nil
+}
+
+func (a *app) exportQueue(ctx context.Context, c *connection, queue string, w *bufio.Writer) (written, unread int, err error) {
+	q, err := a.openQueue(ctx, c, queue, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = q.Close() }() // nothing was written to etcd
+	for line, err := range q.Export(ctx) {
+		switch {
+		case unreadable(err):
+			unread++
+			a.notef("warning: %s", errorText(err))
+			continue
+		case err != nil:
+			return written, unread, err
+		}
+		written++
+		_, err = w.Write(append(line, '\n'))
+		if err != nil {
+			return written, unread, fmt.Errorf("write output: %w", err)
+		}
+	}
+	return written, unread, nil
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,257 @@
+package leasectl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+// What import does with a job whose ID another one has.
+const (
+	conflictFail    = "fail"
+	conflictSkip    = "skip"
+	conflictReplace = "replace"
+)
+
+// maxExportLine bounds one line of an import: a payload in base64, a result, progress, a checkpoint and the trail.
+const maxExportLine = 4 << 20
+
+type importOptions struct {
+	mutation
+	onConflict string
+	queue      string
+}
+
+func newImport(a *app) *cobra.Command {
+	var o importOptions
+	cmd := &cobra.Command{
+		Use:   "import FILE|-",
+		Short: "Put jobs back that export wrote",
+		Long: `Put jobs back that leasectl export wrote, each into its queue, where it was, with its
+trail, live ones in the order of the lines. A job that was claimed comes as ready.
+
+An import that broke off is run again: a job that is there already, the very same
+one, is counted and left alone. For another job of the same ID --on-conflict says
+what happens: fail tells it and goes on with the rest (exit code 7), skip leaves
+what is there, replace puts the imported one in its place, unless that is claimed.`,
+		GroupID: groupLook,
+		Example: `  leasectl import mail.ndjson --dry-run
+  leasectl import mail.ndjson --yes --reason "moved to the new cluster"
+  leasectl export mail --context old | leasectl import - --context new --yes`,
+		Args: takes("FILE|-"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch o.onConflict {
+			case conflictFail, conflictSkip, conflictReplace:
+			default:
+				return usagef("--on-conflict fail", "--on-conflict is %q: it is fail, skip or replace", o.onConflict)
+			}
+			return a.runImport(cmd.Context(), args[0], o)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.onConflict, "on-conflict", conflictFail, "for a job whose ID another one has: `WHAT` is fail, skip or replace")
+	cmd.Flags().StringVar(&o.queue, "queue", "", "put all jobs into `QUEUE`, whatever queue they came from")
+	return cmd
+}
+
+func (a *app) runImport(ctx context.Context, path string, o importOptions) error {
+	in := a.in
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return fileError("FILE", err)
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	return a.withEtcd(ctx, func(c *connection) error {
+		would := ""
+		if o.dryRun {
+			would = "would "
+		}
+		a.notef("%s: %simport the jobs in %s", c.where(), would, path)
+		if err := a.confirm(&o.mutation, "Import the jobs in %s into %s", path, c.where()); err != nil {
+			return err
+		}
+		im := &importer{a: a, c: c, o: o, queues: map[string]*workqueue.Queue{}}
+		defer im.close()
+		return im.run(ctx, in)
+	})
+}
+
+// importer puts lines back and counts what became of them.
+type importer struct {
+	a      *app
+	c      *connection
+	o      importOptions
+	queues map[string]*workqueue.Queue
+
+	imported, there, skipped, failed int
+}
+
+func (im *importer) close() {
+	for _, q := range im.queues {
+		_ = q.Close() // every outcome is known by now
+	}
+}
+
+func (im *importer) run(ctx context.Context, in io.Reader) error {
+	lines := readLines(ctx, in, maxExportLine)
+	var err error
+	for chunk := range lines.chunks {
+		if err == nil {
+			err = im.chunk(ctx, chunk)
+		} // else let the reader end
+	}
+	if err == nil {
+		err = lines.err
+	}
+	verb := "imported"
+	if im.o.dryRun {
+		verb = "would import"
+	}
+	im.a.notef("%s %s, %d were there already, %d skipped, %d failed", verb, plural(im.imported, "job"), im.there, im.skipped, im.failed)
+	switch {
+	case err != nil:
+		return fmt.Errorf("import: %w", err)
+	case im.failed > 0:
+		return &failure{code: exitPartly, err: fmt.Errorf("%s not imported", plural(im.failed, "line"))}
+	}
+	return nil
+}
+
+// exportedLine is what import needs to know of a line before the library reads it.
+type exportedLine struct {
+	Queue  string `json:"queue"`
+	Record struct {
+		ID   string `json:"id"`
+		Born string `json:"born"`
+	} `json:"record"`
+}
+
+// chunk imports lines, those of one queue together.
+func (im *importer) chunk(ctx context.Context, lines []inputLine) error {
+	for len(lines) > 0 {
+		queue, n := im.queueOf(lines[0]), 1
+		for n < len(lines) && im.queueOf(lines[n]) == queue {
+			n++
+		}
+		if err := im.batch(ctx, queue, lines[:n]); err != nil {
+			return err
+		}
+		lines = lines[n:]
+	}
+	return nil
+}
+
+func (im *importer) queueOf(l inputLine) string {
+	if im.o.queue != "" {
+		return im.o.queue
+	}
+	var e exportedLine
+	if json.Unmarshal(l.text, &e) != nil {
+		return ""
+	}
+	return e.Queue
+}
+
+func (im *importer) batch(ctx context.Context, queue string, lines []inputLine) error {
+	if queue == "" {
+		for _, l := range lines {
+			im.fail(l, errors.New("it is no exported job"))
+		}
+		return nil
+	}
+	q, err := im.open(ctx, queue)
+	if err != nil {
+		return err
+	}
+	if im.o.dryRun {
+		return im.look(ctx, q, lines)
+	}
+	var raw [][]byte
+	for _, l := range lines {
+		raw = append(raw, l.text)
+	}
+	by := workqueue.By{Actor: actor(), Reason: im.o.reason}
+	for i, err := range q.ImportBatch(ctx, raw, im.o.onConflict == conflictReplace, by) {
+		im.count(lines[i], err)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func (im *importer) open(ctx context.Context, queue string) (*workqueue.Queue, error) {
+	if q := im.queues[queue]; q != nil {
+		return q, nil
+	}
+	q, err := im.a.openQueue(ctx, im.c, queue, nil)
+	if err == nil {
+		im.queues[queue] = q
+	}
+	return q, err
+}
+
+// look says what an import would do, as far as can be known without trying.
+func (im *importer) look(ctx context.Context, q *workqueue.Queue, lines []inputLine) error {
+	for _, l := range lines {
+		var e exportedLine
+		if json.Unmarshal(l.text, &e) != nil || e.Record.ID == "" {
+			im.fail(l, errors.New("it is no exported job"))
+			continue
+		}
+		bounded, cancel := im.a.bounded(ctx)
+		j, err := q.Get(bounded, e.Record.ID)
+		cancel()
+		switch {
+		case errors.Is(err, workqueue.ErrNotFound):
+			im.count(l, nil)
+		case err != nil:
+			return err
+		case im.o.onConflict == conflictReplace && j.Born != e.Record.Born && j.State != workqueue.StateClaimed && j.State != workqueue.StateOrphan:
+			im.count(l, nil)
+		default:
+			im.count(l, &workqueue.ExistsError{Job: j})
+		}
+	}
+	return nil
+}
+
+func (im *importer) count(l inputLine, err error) {
+	var exists *workqueue.ExistsError
+	var e exportedLine
+	switch {
+	case err == nil:
+		im.imported++
+	case errors.As(err, &exists) && json.Unmarshal(l.text, &e) == nil && exists.Job.Born == e.Record.Born:
+		im.there++
+	case exists != nil && im.o.onConflict == conflictSkip:
+		im.skipped++
+	default:
+		im.fail(l, err)
+	}
+}
+
+// toldFailures bounds the lines on stderr: a wrong file has as many failures as lines.
+const toldFailures = 20
+
+func (im *importer) fail(l inputLine, err error) {
+	im.failed++
+	switch {
+	case l.size > len(l.text):
+		err = fmt.Errorf("it has %d bytes, more than any job", l.size)
+	case im.failed == toldFailures+1:
+		im.a.notef("more lines failed, which are only counted")
+	}
+	if im.failed <= toldFailures {
+		im.a.notef("line %d: %s", l.number, errorText(err))
+	}
+}
