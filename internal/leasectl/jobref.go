@@ -24,6 +24,9 @@ var (
 // name is what -o name prints.
 func (r jobRef) name() string { return "job/" + escapeQueue.Replace(r.queue) + "/" + r.id }
 
+// text is the reference as people write it, QUEUE/ID.
+func (r jobRef) text() string { return escapeQueue.Replace(r.queue) + "/" + r.id }
+
 func nameOf(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.name() }
 
 // parseJobRef splits at the first slash only, since an ID may hold more. It also takes job/QUEUE/ID, so that what -o

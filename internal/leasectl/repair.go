@@ -2,6 +2,7 @@ package leasectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -9,30 +10,78 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// repair is an action on one job, on somebody's behalf.
+// repair is an action on one job, or on each of many, on somebody's behalf.
 type repair struct {
 	verb, past string
 	able       func(*workqueue.Job) bool
 	do         func(context.Context, *workqueue.Queue, string, workqueue.By) (*workqueue.Job, error)
+
+	// bulk lets a selection stand in place of QUEUE/ID.
+	bulk bool
+	// spare tells which of many jobs are left alone, beside those that able refuses; for one job the library says why.
+	spare func(*workqueue.Job) bool
+	// severe tells of a job that taking it away is for good: its name has to be typed.
+	severe func(*workqueue.Job) bool
+	// object is what more is said of the action, such as where a job goes.
+	object string
+	// prepare, where it is there, looks at the job before anything is written, and may take its time.
+	prepare func(context.Context, *workqueue.Job) error
+	// hint finds a better way out of an error than the table of exit.go does.
+	hint func(jobRef, error) string
+	// breaks lets the action take a claimed job from its owner.
+	breaks bool
 }
 
 // repairOptions are the flags of every repair.
 type repairOptions struct {
 	mutation
 	revision int64
+	many     manyJobs
 }
+
+// maxReason is how much of a reason the library keeps, in bytes.
+const maxReason = 256
 
 // newRepair completes the command of a repair.
 func newRepair(a *app, r repair, cmd *cobra.Command) *cobra.Command {
+	return newRepairOf(a, func(*cobra.Command, []string) (repair, error) { return r, nil }, r.bulk, cmd, "QUEUE/ID")
+}
+
+// newRepairOf is newRepair for a repair that hangs on flags and on arguments behind QUEUE/ID, as bind reads them.
+func newRepairOf(a *app, bind func(*cobra.Command, []string) (repair, error), bulk bool, cmd *cobra.Command, args ...string) *cobra.Command {
 	var o repairOptions
-	cmd.Args = takes("QUEUE/ID")
+	cmd.Args = takes(args...)
+	if bulk {
+		cmd.Args = takes("[QUEUE/ID]")
+		o.many.addFlags(cmd)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if bulk && o.many.asked(cmd) {
+			if err := o.many.parse(cmd, args); err != nil {
+				return err
+			}
+			if len(o.reason) > maxReason { // once, instead of once per job
+				return usagef("fewer words", "--reason has %d bytes, at most %d are kept", len(o.reason), maxReason)
+			}
+			r, err := bind(cmd, args)
+			if err != nil {
+				return err
+			}
+			return a.runRepairs(cmd.Context(), r, o)
+		}
+		if len(args) == 0 {
+			return usagef(helpOf(cmd), "%sQUEUE/ID is missing, or --queue with --state, --filter or --all", verbPrefix(cmd))
+		}
 		ref, err := parseJobRef(args[0])
 		if err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("revision") && o.revision <= 0 {
 			return usagef("leasectl jobs get "+args[0]+" -o json", "--revision is %d: it must be positive", o.revision)
+		}
+		r, err := bind(cmd, args)
+		if err != nil {
+			return err
 		}
 		return a.runRepair(cmd.Context(), r, ref, o)
 	}
@@ -42,7 +91,7 @@ func newRepair(a *app, r repair, cmd *cobra.Command) *cobra.Command {
 }
 
 // runRepair looks at the job, says what it found and where, and acts only on exactly that: the action is guarded by the
-// revision that was shown. One job needs no question.
+// revision that was shown. One job needs no question, unless what is done to it is severe.
 func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptions) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
@@ -61,37 +110,80 @@ func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptio
 		if o.dryRun {
 			would = "would "
 		}
-		a.notef("%s: %s%s %s (%s, revision %d)", c.where(), would, r.verb, ref.name(), seen.State, seen.Revision)
+		a.notef("%s: %s%s %s%s (%s, revision %d)", c.where(), would, r.verb, ref.name(), r.object, standing(seen), seen.Revision)
+		if err := r.check(seen, rev); err != nil {
+			return r.hinted(ref, err)
+		}
+		if r.prepare != nil {
+			if err := r.prepare(ctx, seen); err != nil {
+				return err
+			}
+		}
+		if r.severe != nil && r.severe(seen) {
+			statement := fmt.Sprintf("This %ss %s, which is %s, in %s", r.verb, ref.name(), seen.State, c.where())
+			if err := a.confirmTyped(&o.mutation, "job's QUEUE/ID", ref.text(), statement); err != nil {
+				return err
+			}
+		}
 		if o.dryRun {
-			return dryRepair(r, seen, rev)
+			return nil
 		}
 		ctx, cancel := a.bounded(ctx)
 		defer cancel()
-		j, err := r.do(ctx, q, ref.id, workqueue.By{Actor: actor(), Reason: o.reason, Revision: rev})
+		j, err := r.do(ctx, q, ref.id, workqueue.By{Actor: actor(), Reason: o.reason, Revision: rev, BreakClaim: r.breaks})
 		if err != nil {
-			return err
+			return r.hinted(ref, err)
 		}
-		return a.printRepaired(ctx, format, r, q, ref, j)
+		return a.printRepaired(ctx, format, r, q, j)
 	})
 }
 
-// dryRepair returns the error that the repair would end with, as far as it can be known without trying.
-func dryRepair(r repair, seen *workqueue.Job, rev int64) error {
+// standing is the state of a job, and whose it is.
+func standing(j *workqueue.Job) string {
+	if j.Owner == "" {
+		return string(j.State)
+	}
+	return string(j.State) + " by " + j.Owner
+}
+
+// check returns the error that the repair would end with, as far as it can be known without trying.
+func (r repair) check(seen *workqueue.Job, rev int64) error {
 	if seen.Revision != rev {
 		return fmt.Errorf("%s job %s: %w: it is at revision %d, not %d", r.verb, seen.ID, workqueue.ErrConflict, seen.Revision, rev)
 	}
 	return applicable(r.verb, seen, r.able(seen))
 }
 
-func (a *app) printRepaired(ctx context.Context, format string, r repair, q *workqueue.Queue, ref jobRef, j *workqueue.Job) error {
+// hinted adds the way out that the repair knows.
+func (r repair) hinted(ref jobRef, err error) error {
+	if r.hint == nil || err == nil {
+		return err
+	}
+	if try := r.hint(ref, err); try != "" {
+		return &failure{err: err, try: try}
+	}
+	return err
+}
+
+func (a *app) printRepaired(ctx context.Context, format string, r repair, q *workqueue.Queue, j *workqueue.Job) error {
 	switch format {
 	case formatName:
-		return a.printLine(ref.name())
+		return a.printLine(nameOf(j))
 	case formatJSON:
-		if now, err := q.Get(ctx, ref.id); err == nil {
+		if now, err := q.Get(ctx, j.ID); err == nil && now.Revision == j.Revision {
 			j = now // with its payload
 		}
 		return a.printJob(format, j)
 	}
-	return a.printLine(ref.name() + " " + r.past + " (revision " + strconv.FormatInt(j.Revision, 10) + ")")
+	return a.printLine(nameOf(j) + " " + r.past + " (revision " + strconv.FormatInt(j.Revision, 10) + ")")
+}
+
+// claimedHint is the way out for who meets a claimed job.
+func claimedHint(verb string) func(jobRef, error) string {
+	return func(ref jobRef, err error) string {
+		if errors.Is(err, workqueue.ErrNotApplicable) {
+			return "leasectl jobs get " + ref.text() + ", then " + verb + " with --break-claim if it is claimed and its owner may be fenced"
+		}
+		return ""
+	}
 }

@@ -1,0 +1,24 @@
+package leasectl
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+)
+
+// confirmTyped wants a name to be typed before something that cannot be taken back. statement says what it is; what says
+// which name. It returns as confirm does.
+func (a *app) confirmTyped(m *mutation, what, name, statement string) error {
+	if m.yes || m.dryRun {
+		return nil
+	}
+	if m.noInput || !isTerminal(a.in) {
+		return usagef("the same with --yes", "%s: it needs a confirmation", statement)
+	}
+	fmt.Fprintf(a.err, "%s. Type the %s to confirm: ", statement, what)
+	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	if err == nil && strings.TrimSpace(answer) == name {
+		return nil
+	}
+	return &failure{code: exitFailed, err: fmt.Errorf("%s: not confirmed, nothing changed", statement)}
+}
