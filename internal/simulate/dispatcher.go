@@ -46,7 +46,7 @@ func (t *trial) hireDispatcher(ctx context.Context, k int) (*dispatcher, error) 
 	if err != nil {
 		return nil, err
 	}
-	q, err := workqueue.Open(ctx, n.client, t.queueConfig(name))
+	q, err := t.openQueue(ctx, n.client, name)
 	if err != nil {
 		n.close()
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -34,6 +36,16 @@ func (t *trial) queueConfig(identity string) workqueue.Config {
 	}
 }
 
+// openQueue opens the queue, again when a busy machine let the request time out.
+func (t *trial) openQueue(ctx context.Context, client *clientv3.Client, identity string) (*workqueue.Queue, error) {
+	for {
+		q, err := workqueue.Open(ctx, client, t.queueConfig(identity))
+		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return q, err
+		}
+	}
+}
+
 // incarnate starts a life: it blocks until the agent has a session.
 func (t *trial) incarnate(ctx context.Context, a *agent) (*incarnation, error) {
 	n, err := t.newNode(ctx, a.name)
@@ -41,8 +53,9 @@ func (t *trial) incarnate(ctx context.Context, a *agent) (*incarnation, error) {
 		return nil, err
 	}
 	i := &incarnation{a: a, n: n, buried: make(chan struct{})}
-	if i.q, err = workqueue.Open(ctx, n.client, t.queueConfig(a.name)); err != nil {
-		return nil, err
+	if i.q, err = t.openQueue(ctx, n.client, a.name); err != nil {
+		n.close()
+		return nil, fmt.Errorf("start %s: %w", a.name, err)
 	}
 	i.member = coord.NewMember(n.client, coord.SessionConfig{Root: t.root, Identity: a.name, TTL: t.s.scaled(lease), Clock: n.clock.read})
 	// The member goes after the worker, also when ctx ends.
@@ -139,13 +152,9 @@ func (i *incarnation) live(ctx context.Context) error {
 
 // close ends what the worker stood on.
 func (i *incarnation) close() {
-	if i.leave != nil {
-		i.leave()
-		i.members.Wait()
-	}
-	if i.q != nil {
-		_ = i.q.Close() // what it could not write any more shows in etcd
-	}
+	i.leave()
+	i.members.Wait()
+	_ = i.q.Close() // what it could not write any more shows in etcd
 	i.n.close()
 }
 
@@ -199,7 +208,7 @@ func (t *trial) tell(ctx context.Context) error {
 
 // enqueue puts the jobs into the queue, and the queue into the trial's mode.
 func (t *trial) enqueue(ctx context.Context) error {
-	q, err := workqueue.Open(ctx, t.admin, t.queueConfig("producer"))
+	q, err := t.openQueue(ctx, t.admin, "producer")
 	if err != nil {
 		return err
 	}

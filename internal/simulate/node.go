@@ -39,6 +39,7 @@ func newNode(ctx context.Context, endpoint, name string, opts ...grpc.DialOption
 		Endpoints: []string{proxy.Endpoint()}, Logger: zap.NewNop(), DialTimeout: dialTimeout, DialOptions: opts,
 	})
 	if err != nil {
+		_ = proxy.Close()
 		return nil, err
 	}
 	n := &node{name: name, proxy: proxy, client: client, dead: make(chan struct{})}

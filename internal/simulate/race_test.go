@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,38 +19,79 @@ import (
 
 func TestMain(m *testing.M) { etcdtest.Main(m, etcdtest.Config{}) }
 
-// TestEveryScenarioInEveryMode races each of them once, all side by side, on jobs
-// that are few and short: enough for the shape, not for the times.
+// TestEveryScenarioInEveryMode races each of them once, several side by side, on jobs
+// that are few: enough for the shape, not for the times. What a scenario is there to
+// show it may miss on a machine that is too busy to keep sessions alive, and is then
+// raced again. What is promised must hold every time.
 func TestEveryScenarioInEveryMode(t *testing.T) {
-	s := Settings{Scenarios: Scenarios(), Trials: 1, Agents: 3, Jobs: 12, Seed: 1, TimeScale: 4, Parallel: 32}
-	report, err := raceOn(t.Context(), etcdtest.Shared(t).Endpoints()[0], s, func(Progress) {})
-	if err != nil {
-		t.Fatal(err)
+	s := Settings{Scenarios: Scenarios(), Trials: 1, Agents: 3, Jobs: 12, Seed: 1, TimeScale: 4, Parallel: 6}
+	endpoint := etcdtest.Shared(t).Endpoints()[0]
+	for try := range 3 {
+		report, err := raceOn(t.Context(), endpoint, s, func(Progress) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := report.Failed(); err != nil {
+			t.Fatal(err)
+		}
+		if try == 0 {
+			checkJSON(t, report)
+			checkPage(t, report)
+		}
+		s.Scenarios = nil
+		for _, r := range report.Results {
+			open := missing(report, r)
+			for _, what := range open {
+				t.Logf("%s, %s: %s", r.Scenario, r.Mode, what)
+			}
+			if len(open) > 0 && !slices.Contains(s.Scenarios, r.Scenario) {
+				s.Scenarios = append(s.Scenarios, r.Scenario)
+			}
+		}
+		if len(s.Scenarios) == 0 {
+			return
+		}
 	}
-	if err := report.Failed(); err != nil {
-		t.Error(err)
-	}
+	t.Errorf("these scenarios did not show what they are there for: %v", s.Scenarios)
+}
+
+// missing lists what a result should show and does not.
+func missing(report *Report, r Result) (open []string) {
 	for _, c := range report.NotShown() {
-		t.Errorf("%s, %s: %q held %s", c.Scenario, c.Mode, c.Claim, c.Found)
-	}
-	raced := 0
-	for _, r := range report.Results {
-		raced++
-		if r.Trials != 1 || r.WallMS <= 0 || r.Mode != Naive && r.ClaimMS <= 0 {
-			t.Errorf("%s, %s: got %d trials, %v ms wall, %v ms a claim", r.Scenario, r.Mode, r.Trials, r.WallMS, r.ClaimMS)
-		}
-		if (r.Scenario == "freeze" || r.Scenario == "partition") && r.Mode != Naive && r.ExtraRuns < 1 {
-			t.Errorf("%s, %s: got %v extra runs, want the late one", r.Scenario, r.Mode, r.ExtraRuns)
-		}
-		if r.Scenario == "base" && r.Mode != Naive && (r.CrashedJobFinishedAfter == nil || r.TakeoverAfterLeaseEnd == nil) {
-			t.Errorf("%s, %s: the crashed agent's job was not taken over", r.Scenario, r.Mode)
+		if c.Scenario == r.Scenario && c.Mode == r.Mode {
+			open = append(open, fmt.Sprintf("%q held %s", c.Claim, c.Found))
 		}
 	}
-	if want := 17; raced != want {
-		t.Errorf("raced %d modes in all scenarios, want %d", raced, want)
+	late := r.Scenario == "freeze" || r.Scenario == "partition" || r.Scenario == "outside"
+	switch {
+	case r.WallMS <= 0:
+		open = append(open, "it took no time")
+	case r.Mode == Naive:
+	case r.ClaimMS <= 0:
+		open = append(open, "claims took no time")
+	case late && r.ExtraRuns < 1:
+		open = append(open, "nobody ran beside the late agent")
+	case r.Scenario == "base" && (r.CrashedJobFinishedAfter == nil || r.TakeoverAfterLeaseEnd == nil):
+		open = append(open, "nobody took the crashed agent's job over")
 	}
-	checkJSON(t, report)
-	checkPage(t, report)
+	return open
+}
+
+func TestEveryModeOfEveryScenarioIsRaced(t *testing.T) {
+	s := Defaults()
+	s.Scenarios, s.Trials = Scenarios(), 2
+	raced := map[string]int{}
+	for _, task := range (&simulation{s: s}).plan(&Report{trials: map[string][]*outcome{}}) {
+		raced[outcomesKey(task.sc.name, task.mode)]++
+	}
+	for key, n := range raced {
+		if n != s.Trials {
+			t.Errorf("%s is raced %d times, want %d", key, n, s.Trials)
+		}
+	}
+	if want := 17; len(raced) != want {
+		t.Errorf("raced %d modes in all scenarios, want %d: %v", len(raced), want, raced)
+	}
 }
 
 // checkJSON pins the keys that scripts read.
@@ -85,7 +127,7 @@ func checkJSON(t *testing.T, report *Report) {
 func checkPage(t *testing.T, report *Report) {
 	t.Helper()
 	p := report.page()
-	if len(p.Results) != len(report.Results) || len(p.Timelines) != len(report.Results) || len(p.Distributions) == 0 {
+	if n := len(report.Results); len(p.Results) != n || len(p.Timelines) != n || len(p.Distributions) == 0 {
 		t.Errorf("the page has %d results, %d timelines, %d distributions for %d results", len(p.Results), len(p.Timelines), len(p.Distributions), len(report.Results))
 	}
 	for _, r := range p.Results {
