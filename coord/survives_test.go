@@ -140,7 +140,7 @@ func isolate(t *testing.T) isolated {
 
 // What an isolated member says is believed by nobody: a hold is not verified, and a
 // state is not read, neither as held nor as free; not even once the majority has
-// given the lock to another. The CLI says the same: see `leasectl status`.
+// given the lock to another. The CLI says the same: `leasectl status` has a test of that number too.
 func TestSurvives_50_IsolatedMemberIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	i := isolate(t)

@@ -24,10 +24,11 @@ func (a *app) printError(err error) {
 	fmt.Fprintln(a.err, line)
 }
 
-// errorText is err in one line, in words that mean something outside of the program.
+// errorText is err in one line, in words that mean something outside of the program, and with nothing in it that a
+// terminal obeys: errors name keys and texts that anybody may have written.
 func errorText(err error) string {
 	text := grpcPrefix.ReplaceAllString(err.Error(), "")
 	text = strings.ReplaceAll(text, "context deadline exceeded", "no answer in time")
 	text = strings.ReplaceAll(text, "context canceled", "stopped")
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	return printable(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 }

@@ -1,0 +1,106 @@
+package leasectl
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// A filter that can be read selects what it says it may select: what it lets the reader
+// leave out never matches. One that cannot be read says so as an error of usage.
+func FuzzFilter(f *testing.F) {
+	for _, text := range []string{
+		"", "  ", "state:dead", "state:claimed,orphan -kind:send*", `id:"order,1*"`, `label."a b:c":"x y"`, "worker:w-*", "attempt:>3", "age:>1h", "running:<2d",
+		"queue:mail queue:other", "-queue:mail", "error:timeout", `kind:"`, ":", "a:", "-", "--state:dead", "state:", `\`, `"\"`, `kind:\*`, "\xff:x", "kind:\xff*",
+		"label.:x", "age:>", "age:>1e999h", "attempt:>99999999999999999999", "size:>=1,<5", "token:=7", "ended:>1d", "state:dead state:done", "id:a id:b", `""`, "kind:**,*",
+	} {
+		f.Add(text)
+	}
+	now := time.Now()
+	jobs := []*workqueue.Job{filterJob(now), {}, {State: workqueue.StateDone, ID: "x", FinishedAt: now}, {State: workqueue.StateClaimed, Owner: "w", Queue: "q"}}
+	f.Fuzz(func(t *testing.T, text string) {
+		parsed, err := parseFilter(text)
+		if err != nil {
+			if code, _ := explain(err); code != exitUsage || strings.Contains(errorText(err), "\n") {
+				t.Errorf("%q: code %d, %q", text, code, errorText(err))
+			}
+			return
+		}
+		for _, j := range jobs {
+			if !parsed.matches(j, now) {
+				continue
+			}
+			if s := parsed.states(); len(s) > 0 && !slices.Contains(s, j.State) || parsed.never() {
+				t.Errorf("%q matches a job that is %s, and reads only those that are %v", text, j.State, s)
+			}
+			if q, ok := parsed.queues(); ok && !slices.Contains(q, j.Queue) {
+				t.Errorf("%q matches a job of queue %q, and reads only %q", text, j.Queue, q)
+			}
+			if id, ok := parsed.id(); ok && id != j.ID {
+				t.Errorf("%q matches job %q, and reads only %q", text, j.ID, id)
+			}
+		}
+		if len(parsed.terms) != 1 || strings.HasPrefix(strings.TrimSpace(text), "-") {
+			return
+		}
+		opposite, err := parseFilter("-" + strings.TrimSpace(text))
+		if err != nil {
+			t.Fatalf("%q can be read, and its opposite cannot: %v", text, err)
+		}
+		for _, j := range jobs {
+			if parsed.matches(j, now) == opposite.matches(j, now) {
+				t.Errorf("%q and its opposite say the same of %+v", text, j)
+			}
+		}
+	})
+}
+
+// Lines come out as they went in, numbered, and no longer than the limit.
+func FuzzReadLines(f *testing.F) {
+	for _, in := range []string{"", "\n", "a", "a\n", "a\n\nb", "\x00\xff\n", strings.Repeat("x", 100_000) + "\ny", strings.Repeat("l\n", 5000), "\r\n\r\n"} {
+		f.Add([]byte(in), uint16(10))
+	}
+	f.Fuzz(func(t *testing.T, in []byte, limit uint16) {
+		r := readLines(t.Context(), bytes.NewReader(in), int(limit))
+		var got []inputLine
+		for chunk := range r.chunks {
+			got = append(got, chunk...)
+		}
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		want := bytes.Split(in, []byte("\n"))
+		if len(want[len(want)-1]) == 0 {
+			want = want[:len(want)-1] // a newline ends a line, it begins none
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%d lines of %d", len(got), len(want))
+		}
+		for i, l := range got {
+			if l.number != i+1 || l.size != len(want[i]) || !bytes.Equal(l.text, want[i][:min(len(want[i]), int(limit))]) {
+				t.Errorf("line %d is %d: %q of %d bytes, want %q", i+1, l.number, l.text, l.size, want[i])
+			}
+		}
+	})
+}
+
+// What -o name prints of a job is read as that job.
+func FuzzJobRef(f *testing.F) {
+	for _, s := range [][2]string{{"q", "id"}, {"a/b", "c/d"}, {"job", "x"}, {"100%", "%2F"}, {"%2F", "%25"}, {"job/x", "job/y"}, {"ü", " "}} {
+		f.Add(s[0], s[1])
+	}
+	f.Fuzz(func(t *testing.T, queue, id string) {
+		_, _ = parseJobRef(id)
+		if queue == "" || id == "" {
+			return
+		}
+		name := jobRef{queue, id}.name()
+		if got, err := parseJobRef(name); err != nil || got != (jobRef{queue, id}) {
+			t.Errorf("%q of queue %q is %q, which is read as %+v, %v", id, queue, name, got, err)
+		}
+	})
+}
