@@ -132,11 +132,14 @@ func (r *replay) judgeOpen(m *move) {
 		r.want(sameTrail(from, to), "I5", m, "the trail changed")
 		r.want(to.Failures == from.Failures && to.Losses == from.Losses, "I5", m, "counters changed")
 		r.judgeClaim(m)
+	case m.to.place == inDone && to.Outcome != "cancelled":
+		m.name = moveComplete
+		r.want(false, "I2", m, "an open job went to done as %q: nobody held a claim", to.Outcome)
+		r.accepted(m)
 	case m.to.place == inDone:
 		m.name = moveCancel
 		e := to.entry()
-		r.want(e.Outcome == "cancelled" && to.Outcome == "cancelled", "I2", m, "an open job went to done as %q: nobody held a claim", to.Outcome)
-		r.want(grownByOne(from, to) && e.Attempt == 0 && e.Token == 0, "I5", m, "the trail is not the old one and the cancellation")
+		r.want(grownByOne(from, to) && e.Outcome == "cancelled" && e.Attempt == 0 && e.Token == 0, "I5", m, "the trail is not the old one and the cancellation")
 	case m.to.place == inDead && to.entry().Outcome == "buried":
 		m.name = moveBury
 		r.want(grownByOne(from, to) && to.Attempt == from.Attempt, "I5", m, "the trail is not the old one and the burial")

@@ -105,7 +105,11 @@ func (c *checker) operations(key jobKey) []porcupine.Operation {
 	for _, op := range c.ops[key] {
 		if in, out, ok := op.step(); ok {
 			c.explain(key, op, explained)
-			ops = append(ops, porcupine.Operation{ClientId: client(op.Proc + " " + op.Client), Input: in, Output: out, Call: op.Call, Return: op.Return})
+			until := op.Return
+			if op.Result == Unknown {
+				until = Never // it goes on behind the answer
+			}
+			ops = append(ops, porcupine.Operation{ClientId: client(op.Proc + " " + op.Client), Input: in, Output: out, Call: op.Call, Return: until})
 		}
 	}
 	for _, m := range c.world.byJob[key] {

@@ -11,7 +11,10 @@ import (
 // A history of many jobs, each with a failure, a loss and a result, is checked in a
 // few seconds. The deadline is for machines that are busy.
 func TestManyJobsAreCheckedSoon(t *testing.T) {
-	const many = 20_000
+	many := 20_000
+	if testing.Short() || raceEnabled {
+		many = 2000
+	}
 	s := newStory(t)
 	s.session("a")
 	s.session("b")
@@ -38,7 +41,7 @@ func TestManyJobsAreCheckedSoon(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("%d events: checked in %v, linearizable in %v", len(s.events), checked, time.Since(began))
-	if checked > 30*time.Second {
+	if checked > time.Minute {
 		t.Errorf("checking took %v", checked)
 	}
 }

@@ -42,6 +42,13 @@ var fine = []struct {
 		s.unknown()
 		s.tell(history.Op{Verb: history.Enqueue, ID: "never"})
 	}},
+	{"an unknown enqueue that happens after its answer", func(s *story) {
+		s.tell(history.Op{Verb: history.Enqueue, ID: "j", Result: history.Unknown})
+		s.tell(history.Op{Verb: history.Cancel, ID: "j", Result: history.Refused, Why: history.NotFound})
+		s.enqueue("j")
+		s.log.Ops = s.log.Ops[:len(s.log.Ops)-1]
+		s.intervene("j", history.Cancel, "cancelled", "done")
+	}},
 	{"an unknown completion with its effect", func(s *story) {
 		s.claimed("j")
 		s.answer = func(op *history.Op) {
