@@ -129,8 +129,8 @@ func (a *app) runSimulate(ctx context.Context, s simulate.Settings, path string)
 	if err != nil {
 		return err
 	}
-	if format == formatTable && slices.ContainsFunc(r.Results, func(r simulate.Result) bool { return r.Scenario == "base" }) {
-		a.notef("published: %s, in virtual time; times are divided by the time scale of %g, claim times are not", simulate.PublishedSource, s.TimeScale)
+	if format == formatTable {
+		a.notef("times are divided by the time scale of %g, claim times are not; published is %s, in virtual time", s.TimeScale, simulate.PublishedSource)
 	}
 	for _, c := range r.NotShown() {
 		a.notef("not shown in every trial: %s, %s: %s: %s", c.Scenario, c.Mode, c.Claim, c.Found)

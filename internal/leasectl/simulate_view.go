@@ -38,7 +38,7 @@ func simulateRows(r *simulate.Report) []simulateRow {
 	var rows []simulateRow
 	for _, res := range r.Results {
 		rows = append(rows, measuredRow(res))
-		if p, ok := simulate.PublishedFor(res.Scenario, res.Mode); ok {
+		if p, ok := r.Published(res.Scenario, res.Mode); ok {
 			rows = append(rows, publishedRow(res, p))
 		}
 	}

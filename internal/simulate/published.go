@@ -15,10 +15,10 @@ type Published struct {
 	Note string
 }
 
-// PublishedFor returns the published figures for a scenario and mode; ok is false
-// where none were published.
-func PublishedFor(scenario string, m Mode) (p Published, ok bool) {
-	if scenario != "base" {
+// Published returns the published figures for a scenario and mode; ok is false where
+// none were published, or for other numbers of agents and jobs.
+func (r *Report) Published(scenario string, m Mode) (p Published, ok bool) {
+	if d := Defaults(); scenario != "base" || r.Settings.Agents != d.Agents || r.Settings.Jobs != d.Jobs {
 		return Published{}, false
 	}
 	p = Published{Trials: 100}

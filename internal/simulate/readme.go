@@ -74,7 +74,7 @@ func Story(ctx context.Context, s Settings, tell func(Progress), say func(string
 	}
 	etcd, err := embedetcd.Start(ctx, embedetcd.Config{Fast: true})
 	if err != nil {
-		return nil, fmt.Errorf("start etcd: %w", err)
+		return nil, err
 	}
 	defer etcd.Close()
 	return storyOn(ctx, etcd.Endpoints()[0], s, tell, say)

@@ -40,7 +40,7 @@ func Run(ctx context.Context, s Settings, tell func(Progress)) (*Report, error) 
 	}
 	etcd, err := embedetcd.Start(ctx, embedetcd.Config{Fast: true})
 	if err != nil {
-		return nil, fmt.Errorf("start etcd: %w", err)
+		return nil, err
 	}
 	defer etcd.Close()
 	return raceOn(ctx, etcd.Endpoints()[0], s, tell)

@@ -96,3 +96,20 @@ func TestTimeLeft(t *testing.T) {
 		t.Errorf("got %v left at the end, want 0", got)
 	}
 }
+
+func TestPublishedFiguresAreForTheirOwnSettings(t *testing.T) {
+	r := Report{Settings: Defaults().shown()}
+	for _, m := range Modes() {
+		p, ok := r.Published("base", m)
+		if !ok || p.Trials != 100 || p.DuplicatedJobs == nil || p.ClaimMS == nil {
+			t.Errorf("%s: got %+v, %v", m, p, ok)
+		}
+	}
+	if _, ok := r.Published("freeze", Claim); ok {
+		t.Error("there are published figures of freeze")
+	}
+	r.Settings.Agents = 4
+	if _, ok := r.Published("base", Claim); ok {
+		t.Error("the figures of 3 agents stand beside those of 4")
+	}
+}
