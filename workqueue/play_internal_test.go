@@ -39,8 +39,8 @@ type play struct {
 	told   spec       // what must be so in etcd
 	backup *backup
 
-	nonces, foreign int
-	spent           spent
+	nonces int
+	spent  spent
 }
 
 // script is what stays the same throughout a play.

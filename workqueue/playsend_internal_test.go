@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,7 +88,7 @@ func sendEnqueue(p *play, m *message, args []string) error {
 	if slices.Contains(args, "over") {
 		var err error
 		get := func(where place) int64 { return p.modRev(p.key(where, m.job)) }
-		if m.old, err = e.judge(nil, nil, p.lookup(p.key(inDone, m.job)), p.lookup(p.key(inDead, m.job))); err != nil {
+		if m.old, err = e.judge(context.Background(), nil, p.lookup(p.key(inDone, m.job)), p.lookup(p.key(inDead, m.job))); err != nil {
 			return cannot("%v", err)
 		}
 		if m.old == (enqueueSeen{}) || get(inJobs) != 0 {
