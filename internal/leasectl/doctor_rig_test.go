@@ -42,11 +42,16 @@ func newDoctorRig(t *testing.T, endpoints []string) *doctorRig {
 // leasectl runs one command in this process.
 func (r *doctorRig) leasectl(args ...string) (stdout, stderr string, code int) {
 	r.Helper()
+	return r.leasectlAt(r.keys.Root(), args...)
+}
+
+func (r *doctorRig) leasectlAt(root string, args ...string) (stdout, stderr string, code int) {
+	r.Helper()
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string { return r.env[name] }}
-	code = a.run(ctx, newRoot(a, verbs(a)), append(args, "--endpoints", r.endpoints, "--root", r.keys.Root()))
+	code = a.run(ctx, newRoot(a, verbs(a)), append(args, "--endpoints", r.endpoints, "--root", root))
 	return out.String(), errOut.String(), code
 }
 

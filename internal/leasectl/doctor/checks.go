@@ -22,6 +22,8 @@ type Check struct {
 	one, many string
 	// needs are the directories that must have been read: see look.partial.
 	needs []string
+	// say tells that the note stands in the text, also when all is well.
+	say bool
 	// run returns what to say when all is well, and the findings.
 	run func(context.Context, *Exam) (note string, found []*Finding, err error)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 var e1EndpointDown = &Check{
-	Code: "E1", Severity: Error,
+	Code: "E1", Severity: Error, say: true,
 	Means: "an endpoint, or a member of the cluster, does not answer: one fault less is survived. A member whose address is not among the endpoints is a warning, since it may just not be reachable from here",
 	run: func(ctx context.Context, e *Exam) (string, []*Finding, error) {
 		var found []*Finding

@@ -7,7 +7,7 @@ import (
 )
 
 var e2Alarm = &Check{
-	Code: "E2", Severity: Error,
+	Code: "E2", Severity: Error, say: true,
 	Means: "etcd has raised an alarm. NOSPACE: it takes no more writes, so no job is claimed or completed, until it is compacted, defragmented, and the alarm disarmed. CORRUPT: members disagree about their data",
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		var raised []string

@@ -12,7 +12,7 @@ const (
 )
 
 var e3DatabaseSize = &Check{
-	Code: "E3", Severity: Error,
+	Code: "E3", Severity: Error, say: true,
 	Means: "etcd's database nears its quota: above 80 % enqueues are refused, at 100 % every write is",
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		note := "quota not known"

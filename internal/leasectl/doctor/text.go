@@ -47,10 +47,14 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 // okLine names what is well: with a note where there is one worth it, then the others together.
 func (r *Report) okLine() string {
 	var parts, plain []string
+	said := map[string]bool{}
+	for _, c := range Checks() {
+		said[c.Code] = c.say
+	}
 	for _, c := range r.Checks {
 		switch {
 		case c.Status != StatusOK:
-		case c.Note != "":
+		case said[c.Code] && c.Note != "":
 			parts = append(parts, c.Code+" "+c.Note)
 		default:
 			plain = append(plain, c.Code)
@@ -93,9 +97,9 @@ func (g *group) line(o TextOptions) string {
 	for _, f := range g.found {
 		details = append(details, f.Detail)
 	}
-	line := fmt.Sprintf("%-5s %s %-42s", level, g.check.Code, g.check.headline(g.found))
+	line := fmt.Sprintf("%-5s %s %-38s", level, g.check.Code, g.check.headline(g.found))
 	if d := some(details, shown); d != "" {
-		line += " " + d
+		line += "  " + d
 	}
 	first := g.found[0]
 	switch {
@@ -124,17 +128,21 @@ func (r *Report) Plan(w io.Writer, clean func(string) string) {
 
 // Outcome writes what became of the repairs, and what is left.
 func (r *Report) Outcome(w io.Writer, clean func(string) string) error {
-	var b strings.Builder
+	var lines []string
 	for _, f := range r.Findings {
 		switch f.Status {
 		case Fixed:
-			fmt.Fprintf(&b, "fixed %s %s\n", f.Code, clean(f.Done))
+			lines = append(lines, fmt.Sprintf("fixed %s %s", f.Code, clean(f.Done)))
 		case Failed:
-			fmt.Fprintf(&b, "FAILED %s %s: %s\n", f.Code, clean(f.Subject), clean(f.Error))
+			lines = append(lines, fmt.Sprintf("FAILED %s %s: %s", f.Code, clean(f.Subject), clean(f.Error)))
 		}
 	}
-	b.WriteString(r.Summary() + "\n")
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	if n := len(lines); n > 0 && r.FixedN > 0 {
+		lines[n-1] = fmt.Sprintf("%-50s %s", lines[n-1], r.Summary())
+	} else {
+		lines = append(lines, r.Summary())
+	}
+	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
