@@ -18,10 +18,15 @@ type mutation struct {
 
 // addFlags declares the flags; the verb puts reason into what it writes and honours dryRun.
 func (m *mutation) addFlags(f *pflag.FlagSet) {
+	m.addTracelessFlags(f)
+	f.StringVar(&m.reason, "reason", "", "keep `TEXT` with the change")
+}
+
+// addTracelessFlags is addFlags for a verb that leaves nothing a reason could be kept with.
+func (m *mutation) addTracelessFlags(f *pflag.FlagSet) {
 	f.BoolVar(&m.yes, "yes", false, "do not ask")
 	f.BoolVar(&m.noInput, "no-input", false, "never ask: fail where a question would need an answer")
 	f.BoolVar(&m.dryRun, "dry-run", false, "say what would be done, and change nothing")
-	f.StringVar(&m.reason, "reason", "", "keep `TEXT` with the change")
 }
 
 // confirm asks a yes-or-no question on stderr before something that is hard to take back. It returns nil for yes, a

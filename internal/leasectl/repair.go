@@ -44,32 +44,45 @@ const maxReason = 256
 
 // newRepair completes the command of a repair.
 func newRepair(a *app, r repair, cmd *cobra.Command) *cobra.Command {
-	return newRepairOf(a, func(*cobra.Command, []string) (repair, error) { return r, nil }, r.bulk, cmd, "QUEUE/ID")
+	shape := repairShape{bulk: r.bulk, bind: func(*cobra.Command, []string) (repair, error) { return r, nil }}
+	return newRepairOf(a, shape, cmd)
 }
 
-// newRepairOf is newRepair for a repair that hangs on flags and on arguments behind QUEUE/ID, as bind reads them.
-func newRepairOf(a *app, bind func(*cobra.Command, []string) (repair, error), bulk bool, cmd *cobra.Command, args ...string) *cobra.Command {
+// repairShape is what the command of a repair takes.
+type repairShape struct {
+	// bulk lets a selection stand in place of QUEUE/ID.
+	bulk bool
+	// more are the arguments behind QUEUE/ID.
+	more []string
+	// traceless repairs leave nothing that a reason could be kept with.
+	traceless bool
+	// bind makes the repair, of flags and arguments.
+	bind func(cmd *cobra.Command, args []string) (repair, error)
+}
+
+// newRepairOf is newRepair for a repair that hangs on flags and arguments.
+func newRepairOf(a *app, s repairShape, cmd *cobra.Command) *cobra.Command {
 	var o repairOptions
-	cmd.Args = takes(args...)
-	if bulk {
+	cmd.Args = takes(append([]string{"QUEUE/ID"}, s.more...)...)
+	if s.bulk {
 		cmd.Args = takes("[QUEUE/ID]")
 		o.many.addFlags(cmd)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if bulk && o.many.asked(cmd) {
+		if s.bulk && o.many.asked(cmd) {
 			if err := o.many.parse(cmd, args); err != nil {
 				return err
 			}
 			if len(o.reason) > maxReason { // once, instead of once per job
 				return usagef("fewer words", "--reason has %d bytes, at most %d are kept", len(o.reason), maxReason)
 			}
-			r, err := bind(cmd, args)
+			r, err := s.bind(cmd, args)
 			if err != nil {
 				return err
 			}
 			return a.runRepairs(cmd.Context(), r, o)
 		}
-		if len(args) == 0 {
+		if len(args) == 0 { // takes has let it pass
 			return usagef(helpOf(cmd), "%sQUEUE/ID is missing, or --queue with --state, --filter or --all", verbPrefix(cmd))
 		}
 		ref, err := parseJobRef(args[0])
@@ -79,13 +92,17 @@ func newRepairOf(a *app, bind func(*cobra.Command, []string) (repair, error), bu
 		if cmd.Flags().Changed("revision") && o.revision <= 0 {
 			return usagef("leasectl jobs get "+args[0]+" -o json", "--revision is %d: it must be positive", o.revision)
 		}
-		r, err := bind(cmd, args)
+		r, err := s.bind(cmd, args)
 		if err != nil {
 			return err
 		}
 		return a.runRepair(cmd.Context(), r, ref, o)
 	}
-	o.addFlags(cmd.Flags())
+	if s.traceless {
+		o.addTracelessFlags(cmd.Flags())
+	} else {
+		o.addFlags(cmd.Flags())
+	}
 	cmd.Flags().Int64Var(&o.revision, "revision", 0, "only if the job is still at revision `REV`, as jobs get shows it")
 	return cmd
 }

@@ -142,7 +142,7 @@ func (rs *repairs) now(ctx context.Context, job foundJob, why error) string {
 func (rs *repairs) emit(i int, item repairedItem) error {
 	ref := jobRef{item.Queue, item.ID}
 	line, say := "", rs.a.notef // of what was not done, -o name says nothing on stdout
-	if rs.format == formatTable {
+	if rs.format == formatTable && !rs.quiet {
 		say = func(format string, args ...any) { line = fmt.Sprintf(format, args...) }
 	}
 	switch item.Outcome {
