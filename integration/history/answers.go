@@ -5,7 +5,7 @@ import "slices"
 // moveOf is what a verb leads to when it is applied.
 var moveOf = map[Verb]string{
 	Enqueue: moveEnqueue, Complete: moveComplete, Fail: moveFail, Snooze: moveSnooze, Release: moveRelease,
-	Cancel: moveCancel, Requeue: moveRequeue, Bury: moveBury, Break: moveBreak, Delete: moveDelete, Edit: moveEdit,
+	Cancel: moveCancel, Requeue: moveRequeue, Bury: moveBury, Break: moveBreak, Edit: moveEdit, Move: moveLeave, Delete: moveDelete, Import: moveImport,
 }
 
 // answers holds what the clients were told against what happened.
@@ -28,7 +28,7 @@ func (c *checker) answers() {
 			c.checkpointed(op, ended[claimID{op.Queue, op.ID, op.Token}])
 		case op.Verb == Commit:
 			c.committed(op)
-		case op.Result == Applied && op.Verb != Delete && op.Verb != Edit:
+		case op.Result == Applied && (op.Revision != 0 || op.Verb != Delete && op.Verb != Import):
 			c.applied(op, c.moveAt(op, op.Revision))
 		}
 	}
@@ -162,7 +162,7 @@ func (c *checker) unasked() {
 		count := map[string]int{}
 		for _, m := range moves {
 			switch m.name {
-			case moveEnqueue, moveRequeue, moveBury, moveBreak:
+			case moveEnqueue, moveRequeue, moveBury, moveBreak, moveEdit, moveLeave:
 				count[m.name]++
 			case moveComplete, moveFail, moveSnooze:
 				c.askedByOwner(m)

@@ -187,11 +187,13 @@ func (op *Op) closes() bool {
 // happened tells whether a call may have had an effect.
 func (op *Op) happened() bool { return op.Result == Applied || op.Result == Unknown }
 
-// asked tells whether a recorded call may have done that to a job, or not all clients
-// are recorded.
-func (c *checker) asked(key jobKey, v Verb) bool {
-	return c.run.Partial || slices.ContainsFunc(c.ops[key], func(op *Op) bool { return op.Verb == v && op.happened() })
+// recorded tells whether a recorded call may have done that to a job.
+func (c *checker) recorded(key jobKey, v Verb) bool {
+	return slices.ContainsFunc(c.ops[key], func(op *Op) bool { return op.Verb == v && op.happened() })
 }
+
+// asked is recorded, and true where not all clients are recorded.
+func (c *checker) asked(key jobKey, v Verb) bool { return c.run.Partial || c.recorded(key, v) }
 
 // ledger counts where every incarnation of a job went.
 func (c *checker) ledger() {
@@ -205,7 +207,7 @@ func (c *checker) ledger() {
 				if m.from != nil {
 					replaced++
 				}
-			case moveForeign:
+			case moveForeign, moveImport:
 				s.Jobs++
 			case moveExpire:
 				s.Expired++

@@ -2,6 +2,7 @@ package history_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -349,6 +350,14 @@ var broken = []struct {
 		s.twist = func(r *rec) { r.Born = "other" }
 		s.session("a")
 		s.claim("j", "a")
+	}},
+	{"a job that arrives without a trail", "I5", func(s *story) {
+		s.enqueue("j")
+		s.txn()
+		s.del(s.q.Job("j"))
+		b, _ := json.Marshal(s.jobs["j"])
+		s.put(s.keys.Queue("other").Job("j"), string(b), 0)
+		s.tell(history.Op{Verb: history.Move, ID: "j", Revision: s.rev, Call: s.began})
 	}},
 	{"an at-most-once job that runs again", "transition", func(s *story) {
 		s.session("a")

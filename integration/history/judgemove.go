@@ -24,13 +24,17 @@ const (
 	moveExpire   = "expire"
 	moveDelete   = "delete"
 	moveEdit     = "edit"
+	moveLeave    = "leave"  // for another queue
+	moveArrive   = "arrive" // from another queue
+	moveImport   = "import"
+	moveSalvage  = "salvage" // what nobody could read is made anew
 	moveIllegal  = "illegal"
 )
 
 // endings names the moves out of a claim by what they leave in the trail.
 var endings = map[string]string{
 	"completed": moveComplete, "failed": moveFail, "lost": moveLoss, "released": moveRelease, "snoozed": moveSnooze,
-	"cancelled": moveCancel, "broken": moveBreak,
+	"cancelled": moveCancel, "broken": moveBreak, "edited": moveEdit,
 }
 
 // judge names a move, and holds it to the rules of its kind.
@@ -69,6 +73,10 @@ func (r *replay) want(ok bool, invariant string, m *move, format string, args ..
 
 // judgeRemoval: only the retention, or an operator, takes a job away.
 func (r *replay) judgeRemoval(m *move) {
+	if m.target != nil {
+		m.name = moveLeave
+		return
+	}
 	m.name = moveDelete
 	if m.from.place == inDone && m.from.lease != 0 {
 		m.name = moveExpire
@@ -80,19 +88,30 @@ func (r *replay) judgeRemoval(m *move) {
 
 // judgeUnreadable: what nobody can read has no rules, but a job does not become so.
 func (r *replay) judgeUnreadable(m *move) {
-	if m.name = moveEdit; m.from == nil {
+	switch {
+	case m.from == nil:
 		m.name = moveForeign
-	}
-	if m.from == nil || m.from.rec == nil {
+		return
+	case m.from.rec == nil:
+		m.name = moveSalvage
 		return
 	}
+	m.name = moveEdit
 	asked := r.check.asked(m.key, Edit)
 	r.want(asked, "I3", m, "the record became unreadable")
 }
 
 func (r *replay) judgeEnqueue(m *move) {
-	m.name = moveEnqueue
 	rec := m.to.rec
+	switch {
+	case m.source != nil:
+		r.judgeArrival(m)
+		return
+	case (rec.LogTotal > 0 || m.to.place != inJobs) && r.check.recorded(m.key, Import):
+		m.name = moveImport
+		return
+	}
+	m.name = moveEnqueue
 	if m.to.place != inJobs {
 		r.illegal(m, "a job appears in %s", m.to.place)
 		return
@@ -105,6 +124,18 @@ func (r *replay) judgeEnqueue(m *move) {
 	}
 	old := m.from.rec
 	r.want(rec.Attempt == old.Attempt && sameTrail(old, rec), "I5", m, "it does not take up the trail of the job before")
+}
+
+// judgeArrival: a job came from another queue, with its trail.
+func (r *replay) judgeArrival(m *move) {
+	m.name = moveArrive
+	from, to := m.source.from, m.to.rec
+	e := to.entry()
+	r.want(m.to.place == from.place && !to.claimed(), "transition", m, "it went from %s to %s, with owner %q", from.place, m.to.place, to.Owner)
+	r.want(grownByOne(from.rec, to) && e.Outcome == "moved" && to.Attempt == from.rec.Attempt, "I5", m, "the trail is not the old one and the move")
+	if from.claimed() {
+		r.want(int64(e.Token) == from.rev, "I2", m, "the claim of token %d was ended, the trail says %d", from.rev, e.Token)
+	}
 }
 
 func (r *replay) judgeRequeue(m *move) {
@@ -222,7 +253,7 @@ func (r *replay) judgeGoal(m *move) {
 	case moveRelease:
 		// A claim on which no handler began was no attempt.
 		ok = to.place == inJobs || to.place == inDead && to.rec.AtMostOnce
-	case moveSnooze, moveBreak:
+	case moveSnooze, moveBreak, moveEdit:
 		ok = to.place == inJobs && !to.rec.AtMostOnce || to.place == inDead && to.rec.AtMostOnce
 	}
 	r.want(ok, "transition", m, "it led to %s, with outcome %q", to.place, to.rec.Outcome)

@@ -137,9 +137,17 @@ func (s jobState) apply(in input) []jobState {
 		return s.when(s.spot == done || s.spot == dead, waiting)
 	case moveBury:
 		return s.when(s.spot == waiting, dead)
-	case moveDelete:
+	case moveDelete, moveLeave:
 		return s.when(true, nowhere)
-	case moveEdit, moveForeign:
+	case moveArrive, moveForeign, moveSalvage, moveImport:
+		return s.when(in.verb == moveSalvage || !s.live(), in.to)
+	case moveEdit:
+		if s.spot == held && in.token == 0 {
+			return []jobState{s, s.at(waiting)} // whoever held it may be fenced
+		}
+		if s.spot == held {
+			return s.when(mine, waiting)
+		}
 		return []jobState{s}
 	}
 	return nil

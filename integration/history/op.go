@@ -23,8 +23,10 @@ const (
 	Requeue    Verb = "requeue"
 	Break      Verb = "break"
 	Bury       Verb = "bury"
-	Delete     Verb = "delete" // an operator's, of a job in whatever place
-	Edit       Verb = "edit"   // an operator's, of an open job
+	Edit       Verb = "edit"
+	Move       Verb = "move"   // to another queue; Queue is the one that it leaves
+	Delete     Verb = "delete" // of a job in whatever place
+	Import     Verb = "import" // a job with its past, into whatever place
 	Commit     Verb = "commit" // a leader's write, under the fence of its term
 )
 

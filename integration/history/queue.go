@@ -98,6 +98,30 @@ func (q *Queue) Bury(ctx context.Context, id string, by workqueue.By) (*workqueu
 	return j, err
 }
 
+// Edit is [workqueue.Queue.Edit].
+func (q *Queue) Edit(ctx context.Context, id string, change func(*workqueue.Params) error, by workqueue.By) (*workqueue.Job, error) {
+	call := q.begin(ctx, Edit, id)
+	j, err := q.Queue.Edit(ctx, id, change, by)
+	call.End(err, fromJob(j))
+	return j, err
+}
+
+// Move is [workqueue.Queue.Move].
+func (q *Queue) Move(ctx context.Context, id, to string, by workqueue.By) (*workqueue.Job, error) {
+	call := q.begin(ctx, Move, id)
+	j, err := q.Queue.Move(ctx, id, to, by)
+	call.End(err, fromJob(j))
+	return j, err
+}
+
+// Delete is [workqueue.Queue.Delete].
+func (q *Queue) Delete(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
+	call := q.begin(ctx, Delete, id)
+	j, err := q.Queue.Delete(ctx, id, by)
+	call.End(err, nil) // the job is as it was
+	return j, err
+}
+
 // Claim is [workqueue.Queue.Claim]. Only a claim that was made is recorded: others
 // name no job.
 func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*workqueue.Claim, error) {

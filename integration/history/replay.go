@@ -43,6 +43,8 @@ type move struct {
 	name      string
 	from, to  *standing // nil: none
 	rev, seen int64
+	// source and target are the other half of a move between queues.
+	source, target *move
 }
 
 // born is the incarnation that moved.
@@ -149,8 +151,25 @@ func (r *replay) apply(events []Event) {
 		}
 		changes[key] = append(changes[key], change{place(p.Kind), ev})
 	}
+	moves := make([]*move, 0, len(order))
+	left := map[string]*move{} // jobs that went from a queue, by born
 	for _, key := range order {
-		r.step(key, changes[key])
+		m := r.step(key, changes[key])
+		if m == nil {
+			continue
+		}
+		moves = append(moves, m)
+		if m.to == nil && m.from.rec != nil {
+			left[m.born()] = m
+		}
+	}
+	for _, m := range moves {
+		if other := left[m.born()]; m.from == nil && other != nil && other.key.id == m.key.id {
+			m.source, other.target = other, m
+		}
+	}
+	for _, m := range moves {
+		r.judge(m)
 	}
 	for i := range events {
 		r.surroundings(&events[i])
@@ -163,8 +182,8 @@ type change struct {
 	ev    *Event
 }
 
-// step moves one job.
-func (r *replay) step(key jobKey, changes []change) {
+// step moves one job; nil means that it did not move.
+func (r *replay) step(key jobKey, changes []change) *move {
 	before := r.current(key)
 	for _, c := range changes {
 		r.put(key, c.place, c.ev)
@@ -175,12 +194,12 @@ func (r *replay) step(key jobKey, changes []change) {
 	}
 	after := r.current(key)
 	if before == after {
-		return
+		return nil
 	}
 	m := &move{key: key, from: before, to: after, rev: rev, seen: seen}
 	r.moves = append(r.moves, m)
 	r.byJob[key] = append(r.byJob[key], m)
-	r.judge(m)
+	return m
 }
 
 // current is where a job is.
