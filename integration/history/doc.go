@@ -4,9 +4,9 @@
 //	rec := history.NewRecorder("worker-1")            // in each process; Open appends to a file
 //	w, err := history.StartWitness(ctx, client, history.WitnessConfig{Root: root})
 //	q := rec.Queue("producer", queue)                 // a queue whose calls are recorded
-//	worker, err := workqueue.NewWorker(queue, rec.Handler(handler), workqueue.WorkerConfig{Hooks: rec.Hooks("q")})
+//	worker, err := workqueue.NewWorker(queue, rec.Handler(handler), workqueue.WorkerConfig{Hooks: rec.Hooks(workqueue.Hooks{})})
 //	... the run, with faults ...
-//	final, err := history.ReadFinal(ctx, client, root)
+//	final, err := history.ReadFinal(ctx, client, root) // when all calls have returned
 //	err = w.WaitSeen(ctx, final.Revision)
 //	err = w.Close(ctx)
 //	run := history.Run{Root: root, Log: rec.Log(), Events: w.Events(), Final: final}
@@ -19,6 +19,13 @@
 // All times are readings of one clock, [Now]: CLOCK_MONOTONIC, which all processes of
 // one host share, so that files written by several processes merge into one [Log]. It
 // stands still for nobody but a suspended machine, and no clock fault moves it.
+//
+// # Faults
+//
+// Whoever makes faults tells of them by [Recorder.Mark], so that a killed process is not
+// blamed for calls that never returned, nor a paused one for handlers that overlap; and
+// by [Reached.Hit], so that a run that came by none of them does not count. Whoever
+// compacts keeps to [Witness.Compactable].
 //
 // # What it cannot see
 //
