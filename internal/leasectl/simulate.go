@@ -130,7 +130,10 @@ func (a *app) runSimulate(ctx context.Context, s simulate.Settings, path string)
 		return err
 	}
 	if format == formatTable {
-		a.notef("times are divided by the time scale of %g, claim times are not; published is %s, in virtual time", s.TimeScale, simulate.PublishedSource)
+		a.notef("times are divided by the time scale of %g, claim times are not", s.TimeScale)
+		if r.HasPublished() {
+			a.notef("published: %s, in virtual time", simulate.PublishedSource)
+		}
 	}
 	for _, c := range r.NotShown() {
 		a.notef("not shown in every trial: %s, %s: %s: %s", c.Scenario, c.Mode, c.Claim, c.Found)

@@ -24,7 +24,7 @@ func (r *Report) page() report.Page {
 		Settings: r.pageSettings(),
 		Measures: pageMeasures(),
 	}
-	if _, ok := r.Published("base", Claim); ok && slices.Contains(s.Scenarios, "base") {
+	if r.HasPublished() {
 		p.Lead += " Published figures are those of " + PublishedSource + ", in virtual time."
 	}
 	for _, c := range r.Checks {
@@ -85,22 +85,22 @@ func pageMeasures() []report.Measure {
 }
 
 // pageResult lists the figures in the order of pageMeasures.
-func (whole *Report) pageResult(r *Result) report.Result {
-	p, _ := whole.Published(r.Scenario, r.Mode)
+func (r *Report) pageResult(res *Result) report.Result {
+	p, _ := r.Published(res.Scenario, res.Mode)
 	figures := []report.Figure{
-		{Ours: figure(float64(r.TrialsWithDuplicates)), Published: p.TrialsWithDuplicates},
-		{Ours: &r.DuplicatedJobs, Published: p.DuplicatedJobs},
-		{Ours: &r.ExtraRuns, Published: p.ExtraRuns},
-		{Ours: &r.Unfinished, Published: p.Unfinished, Note: r.DetailText()},
-		{Ours: r.CrashedJobFinishedAfter, Published: p.CrashedJobFinishedAfter, Note: p.Note},
-		{Ours: r.TakeoverAfterLeaseEnd},
-		{Ours: &r.ClaimMS, Published: p.ClaimMS},
-		{Ours: &r.LostRaces, Published: p.LostRaces},
-		{Ours: &r.LateRefused, Published: p.LateRefused},
-		{Ours: figure(float64(r.LateAccepted))},
-		{Ours: &r.WallMS, Published: p.WallMS},
+		{Ours: figure(float64(res.TrialsWithDuplicates)), Published: p.TrialsWithDuplicates},
+		{Ours: &res.DuplicatedJobs, Published: p.DuplicatedJobs},
+		{Ours: &res.ExtraRuns, Published: p.ExtraRuns},
+		{Ours: &res.Unfinished, Published: p.Unfinished, Note: res.DetailText()},
+		{Ours: res.CrashedJobFinishedAfter, Published: p.CrashedJobFinishedAfter, Note: p.Note},
+		{Ours: res.TakeoverAfterLeaseEnd},
+		{Ours: &res.ClaimMS, Published: p.ClaimMS},
+		{Ours: &res.LostRaces, Published: p.LostRaces},
+		{Ours: &res.LateRefused, Published: p.LateRefused},
+		{Ours: figure(float64(res.LateAccepted))},
+		{Ours: &res.WallMS, Published: p.WallMS},
 	}
-	return report.Result{Scenario: r.Scenario, Mode: string(r.Mode), Trials: r.Trials, Figures: figures}
+	return report.Result{Scenario: res.Scenario, Mode: string(res.Mode), Trials: res.Trials, Figures: figures}
 }
 
 // pageTimeline shows the first trial.

@@ -1,5 +1,7 @@
 package simulate
 
+import "slices"
+
 // PublishedSource is what the published figures are called.
 const PublishedSource = "a published simulation of 2026-11-13"
 
@@ -38,6 +40,14 @@ func (r *Report) Published(scenario string, m Mode) (p Published, ok bool) {
 		p.CrashedJobFinishedAfter, p.ClaimMS = figure(724.1), figure(2.07)
 	}
 	return p, true
+}
+
+// HasPublished tells whether any of the results has published figures beside it.
+func (r *Report) HasPublished() bool {
+	return slices.ContainsFunc(r.Results, func(res Result) bool {
+		_, ok := r.Published(res.Scenario, res.Mode)
+		return ok
+	})
 }
 
 func figure(x float64) *float64 { return &x }
