@@ -11,5 +11,5 @@ func newQueues(a *app) *cobra.Command {
   leasectl queues pause mail --reason "smtp is down"
   leasectl queues set mail --mode dispatch`,
 		Aliases: []string{"queue", "q"},
-	}, newQueuesLs(a), newQueuesGet(a), newQueuesDescribe(a), newQueuesStats(a), newQueuesSet(a), newQueuesPause(a), newQueuesResume(a))
+	}, newQueuesLs(a), newQueuesGet(a), newQueuesDescribe(a), newQueuesStats(a), newQueuesSet(a), newQueuesPause(a), newQueuesResume(a), newQueuesDrain(a), newQueuesPurge(a), newQueuesRm(a))
 }

@@ -1,0 +1,149 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+// drainItem is what a drain ended with, in JSON.
+type drainItem struct {
+	Queue   string `json:"queue"`
+	Drained bool   `json:"drained"`
+	Claimed int    `json:"claimed"` // jobs that still run
+	Orphans int    `json:"orphans"` // jobs whose owner is gone; they wait until the queue is resumed
+}
+
+func newQueuesDrain(a *app) *cobra.Command {
+	var m mutation
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "drain QUEUE",
+		Short: "Pause a queue and wait until none of its jobs runs",
+		Long: `Pause a queue, and wait until none of its jobs runs. It stays paused, whatever this
+ends with: leasectl queues resume lets it go on. A job whose owner is gone runs
+nowhere and is not waited for. With --timeout exit code 6 means that some still run.`,
+		Example: `  leasectl queues drain mail --timeout 10m --reason "db migration"
+  leasectl queues drain mail && ./migrate && leasectl queues resume mail`,
+		Args: takes("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout < 0 {
+				return usagef("--timeout 10m", "--timeout is %v: it must not be negative", timeout)
+			}
+			return a.runDrain(cmd.Context(), args[0], m, timeout)
+		},
+	}
+	m.addFlags(cmd.Flags())
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "wait for `TIME` at most (default: as long as it takes)")
+	return cmd
+}
+
+// errDrainTimeout is the cause of a wait that took too long.
+var errDrainTimeout = errors.New("the time is over")
+
+func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout time.Duration) error {
+	format, err := a.format(resultFormats...)
+	if err != nil {
+		return err
+	}
+	return a.withQueue(ctx, queue, func(c *connection, q *workqueue.Queue) error {
+		s, err := a.settingsOf(ctx, q)
+		if err != nil {
+			return err
+		}
+		would := ""
+		if m.dryRun {
+			would = "would "
+		}
+		a.notef("%s: %sdrain queue %s (paused %s, %d running, config revision %d)",
+			c.where(), would, queue, yesNo(s.Paused), s.Jobs[workqueue.StateClaimed], s.Revision)
+		if m.dryRun {
+			return nil
+		}
+		if err := a.pauseFor(ctx, q, s, m); err != nil {
+			return err
+		}
+		waiting := ctx
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			waiting, cancel = context.WithTimeoutCause(ctx, timeout, errDrainTimeout)
+			defer cancel()
+		}
+		item, err := a.awaitIdle(waiting, c, q)
+		switch {
+		case errors.Is(context.Cause(waiting), errDrainTimeout) && !item.Drained:
+			err = &failure{code: exitUnreachable, err: fmt.Errorf("queue %s is paused, and after %v it still runs %s", queue, timeout, count(item.Claimed, "job")),
+				try: "leasectl jobs ls " + queue + " --state claimed"}
+		case err != nil:
+			return err
+		}
+		return errors.Join(err, a.printDrained(format, item))
+	})
+}
+
+// pauseFor pauses the queue, unless it is.
+func (a *app) pauseFor(ctx context.Context, q *workqueue.Queue, s workqueue.Stats, m mutation) error {
+	if s.Paused {
+		return nil
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	return q.Pause(ctx, workqueue.By{Actor: actor(), Reason: m.reason, Revision: s.Revision})
+}
+
+// awaitIdle waits until no job of a paused queue runs.
+func (a *app) awaitIdle(ctx context.Context, c *connection, q *workqueue.Queue) (item drainItem, err error) {
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return item, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	keys := store.Keys()
+	changed := watchPrefixes(ctx, store, []string{keys.Queue(q.Name()).Jobs(), keys.Sessions()})
+	item.Queue = q.Name()
+	told := -1
+	for {
+		s, err := q.Stats(ctx)
+		if err != nil {
+			return item, err
+		}
+		item.Claimed, item.Orphans = s.Jobs[workqueue.StateClaimed], s.Jobs[workqueue.StateOrphan]
+		if item.Drained = item.Claimed == 0; item.Drained {
+			return item, nil
+		}
+		if item.Claimed != told {
+			told = item.Claimed
+			a.notef("%d still running", told)
+		}
+		select {
+		case <-ctx.Done():
+			return item, context.Cause(ctx)
+		case err := <-changed:
+			if err != nil {
+				return item, err
+			}
+		}
+	}
+}
+
+func (a *app) printDrained(format string, item drainItem) error {
+	switch {
+	case format == formatJSON:
+		return printJSON(a.out, item)
+	case !item.Drained:
+		return nil
+	case format == formatName:
+		return a.printLine("queue/" + item.Queue)
+	}
+	line := "queue/" + item.Queue + " drained"
+	if item.Orphans > 0 {
+		line += fmt.Sprintf(" (%s waits for a new owner)", count(item.Orphans, "orphan"))
+	}
+	return a.printLine(line)
+}
