@@ -101,6 +101,7 @@ func valueOf(kv *mvccpb.KeyValue) []byte {
 // eventOfJob takes what the revision did to all records of one job.
 func eventOfJob(keys coord.Keyspace, rev int64, job coord.ParsedKey, changes []keyChange) *eventItem {
 	var before, after places
+	unknown := false
 	for _, c := range changes {
 		p, ok := keys.Parse(c.key)
 		if !ok || p.Queue != job.Queue || p.ID != job.ID {
@@ -113,14 +114,16 @@ func eventOfJob(keys coord.Keyspace, rev int64, job coord.ParsedKey, changes []k
 			err = nowErr
 		case err != nil && now:
 			err = nil // it is repaired
-		case c.unknown() && now && !old:
-			e := &eventItem{Type: evChanged}
-			e.about(after.job())
-			return e
 		}
+		unknown = unknown || c.unknown() && now && !old
 		if err != nil {
 			return &eventItem{Type: evUnreadable, Queue: job.Queue, ID: job.ID, Detail: err.Error()}
 		}
+	}
+	if unknown && before.job() == nil {
+		e := &eventItem{Type: evChanged}
+		e.about(after.job())
+		return e
 	}
 	return jobEvent(rev, before, after)
 }

@@ -81,8 +81,10 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  cmdExits,
-			"within": cmdWithin,
+			"exits":     cmdExits,
+			"within":    cmdWithin,
+			"mask":      cmdMask,
+			"pausedfor": cmdPausedFor,
 		},
 	})
 }

@@ -14,8 +14,8 @@ func newWorkersLs(a *app) *cobra.Command {
 		Short: "List the sessions with what they serve and own",
 		Long: `List the sessions with what they serve and own. BUSY is jobs of slots; TTL what is
 left of the lease and what was granted; LAST-BEAT the time since its renewal. STATE
-is live; draining: it owns jobs of a queue that it takes no more from; or LOST: its
-session is gone, and what it owns is an orphan.`,
+is live; unlisted: it owns jobs of a queue for which it is not registered, since it
+drains or works from a script; or LOST: it is gone, and what it owns are orphans.`,
 		Example: `  leasectl workers ls
   leasectl workers ls -o wide
   leasectl workers ls -w`,

@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 type workerItem struct {
 	Name    string `json:"name"` // its identity, which others may have too
 	Session string `json:"session"`
-	State   string `json:"state"` // live, draining or LOST
+	State   string `json:"state"` // live, unlisted or LOST
 	// Queues are those that it serves, or owns jobs of.
 	Queues []workerQueue `json:"queues"`
 	Busy   int           `json:"busy"`
@@ -42,9 +43,10 @@ type workerQueue struct {
 
 // The states of sessions.
 const (
-	workerLive     = "live"
-	workerDraining = "draining" // it owns jobs of a queue that it takes none from any more
-	workerLost     = "LOST"     // it is gone, and owns jobs
+	workerLive = "live"
+	// workerUnlisted owns jobs of a queue for which it is not registered: it drains, or works step by step from a script.
+	workerUnlisted = "unlisted"
+	workerLost     = "LOST" // it is gone, and owns jobs
 )
 
 // readWorkers reads all sessions, what they serve, and what they own, given the queues that were counted.
@@ -74,7 +76,7 @@ func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem
 		}
 		for sid := range q.claims {
 			if _, known := served[sid]; !known {
-				served[sid] = workerQueue{Queue: q.Name}
+				served[sid] = workerQueue{Queue: q.Name, Kinds: []string{}}
 			}
 		}
 		for sid, wq := range served {
@@ -95,7 +97,7 @@ func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem
 		items = append(items, *w)
 	}
 	slices.SortStableFunc(items, func(a, b workerItem) int {
-		return strings.Compare(a.Name+"\x00"+a.Session, b.Name+"\x00"+b.Session)
+		return cmp.Or(strings.Compare(a.Name, b.Name), a.Opened.Compare(b.Opened), strings.Compare(a.Session, b.Session))
 	})
 	return items, nil
 }
@@ -112,13 +114,13 @@ func liveWorker(s sessionInfo, left, granted time.Duration) *workerItem {
 // sum adds the queues up.
 func (w *workerItem) sum() {
 	w.Busy, w.Slots = 0, 0
-	leaving := false
+	unlisted := false
 	for _, q := range w.Queues {
 		w.Busy, w.Slots = w.Busy+q.Busy, w.Slots+q.Slots
-		leaving = leaving || !q.Serving
+		unlisted = unlisted || !q.Serving
 	}
-	if leaving && w.State == workerLive {
-		w.State = workerDraining
+	if unlisted && w.State == workerLive {
+		w.State = workerUnlisted
 	}
 	if w.Queues == nil {
 		w.Queues = []workerQueue{}
@@ -204,6 +206,8 @@ func (w workerItem) busyText() string {
 		return fmt.Sprintf("%d/?", w.Busy)
 	case len(w.Queues) == 0:
 		return ""
+	case w.Slots == 0:
+		return fmt.Sprintf("%d/-", w.Busy)
 	}
 	return fmt.Sprintf("%d/%d", w.Busy, w.Slots)
 }
