@@ -143,11 +143,10 @@ func FuzzMirror(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, v := range append(someRecords(f), nil, []byte("null"), []byte("7"), []byte(`{"kinds":7}`), []byte(`{"concurrency":1e400}`), []byte(`{"paused":"x"}`), []byte(strings.Repeat("{", 99))) {
-		for _, key := range []string{keys.Job("x"), keys.Job("sound") + "/deeper", keys.Jobs() + "\xff", keys.Worker("a.0123456789abcdef"), space.Session("junk"), keys.Config()} {
-			f.Add(key, v, false)
-		}
-		f.Add(keys.Job("x"), v, true)
+	under := []string{keys.Job("x"), keys.Job("sound") + "/deeper", keys.Jobs() + "\xff", keys.Worker("a.0123456789abcdef"), space.Session("junk"), keys.Config(), keys.Assigned("me.0123456789abcdef", "x")}
+	for i, v := range append(someRecords(f), nil, []byte("null"), []byte("7"), []byte(`{"kinds":7}`), []byte(`{"concurrency":1e400}`), []byte(`{"paused":"x"}`), []byte(strings.Repeat("{", 99))) {
+		f.Add(under[0], v, true)
+		f.Add(under[i%len(under)], v, false)
 	}
 	f.Fuzz(func(t *testing.T, key string, junk []byte, reset bool) {
 		if key == keys.Job("sound") {
