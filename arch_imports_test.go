@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"internal/leasectl":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/simulate", "internal/webui"},
 	"internal/embedetcd":   {},
 	"internal/faultproxy":  {},
+	"internal/explore":     {},
 	"internal/memetcd":     {},
 	"internal/simulate":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/faultproxy"},
 	"internal/webui":       {"coord", "election", "workqueue"},

@@ -1,0 +1,445 @@
+package coord
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/memetcd"
+)
+
+// A lockPlay is a lock, or a semaphore, the sessions that want it, and etcd, as one
+// value: copying it copies the whole world. Everything that decides is the code under
+// test: viewOf, decide, current, and the builders of claimTxns. It is moved by lines:
+//
+//	send acquire s1 0      s1 asks for permit 0 without looking
+//	send next s1           s1 looks, and asks for what decide says
+//	send seize s1          as next, but s1 believes that all owners are gone
+//	send release s1        s1 looks, and gives its permit up
+//	send transfer s1 s2    s1 looks, and hands its permit to s2
+//	send quit s1           s1 looks, and takes back what is there of it
+//	send commit s1         s1 writes elsewhere under its fence
+//	send force op s1       an operator takes the permit of s1's away
+//	arrive s1, unheard s1  as in the plays of the queue
+//	expire s1, evict s1    the session's lease ends; its key alone is deleted
+//	backup, restore        etcd is taken back, and nobody notices
+type lockPlay struct {
+	*lockScript
+	etcd   memetcd.Store
+	actors []lockActor
+	told   lockSpec
+	backup *lockBackup
+	spent  lockFaults
+}
+
+// lockScript is what stays the same throughout.
+type lockScript struct {
+	claimTxns
+	names  map[string]int
+	drop   func(builder, compare string) bool
+	shrink bool // nonces
+}
+
+type lockBackup struct {
+	etcd memetcd.Store
+	told lockSpec
+}
+
+type lockFaults struct{ lost, expired, evicted, junk, restored, nonces int }
+
+// lockActor is one session, and its one call of Acquire at a time.
+type lockActor struct {
+	name   string
+	me     claimer
+	lease  int64
+	wants  bool // a call is under way, or a permit is held
+	quits  bool // it gives up
+	entry  string
+	entRev int64
+	hold   Fence
+	flight *lockMessage
+	calls  int
+	opened int
+}
+
+// lockMessage is a request on its way.
+type lockMessage struct {
+	who     int
+	verb    string
+	builder string
+	txn     Txn
+	slot    int
+	fence   Fence
+	heir    int // -1: nobody
+	owner   int // of the slot as it was seen, -1: nobody
+	me      claimer
+	entry   string
+}
+
+// lockSpec is what must be so: who has which permit, by which requests were applied.
+type lockSpec struct {
+	slots []slotSpec
+	wants []string // the nonce that each actor's call waits with; "" when it does not wait
+}
+
+type slotSpec struct {
+	owner int // -1: nobody
+	nonce string
+	token int64
+	free  bool // there, but nobody's
+}
+
+func (s lockSpec) copy() lockSpec {
+	s.slots, s.wants = slices.Clone(s.slots), slices.Clone(s.wants)
+	return s
+}
+
+var (
+	errLockCannot = errors.New("cannot")
+	errUntrue     = errors.New("violated")
+)
+
+func lockViolation(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUntrue, fmt.Sprintf(format, args...))
+}
+
+func newLockPlay(permits int, names ...string) *lockPlay {
+	space, err := NewKeyspace("/p/")
+	if err != nil {
+		panic(err)
+	}
+	keys := space.lock("l")
+	if permits > 1 {
+		keys = space.semaphore("l", permits)
+	}
+	p := &lockPlay{lockScript: &lockScript{claimTxns: claimTxns{space: space, keys: keys}, names: map[string]int{}}}
+	for range permits {
+		p.told.slots = append(p.told.slots, slotSpec{owner: -1})
+	}
+	for i, name := range names {
+		a := lockActor{name: name, lease: int64(100 + i)}
+		if name[0] == 's' {
+			a.me.sid = fmt.Sprintf("%s.%016x", name, i+1)
+			must(p.etcd.Grant(a.lease, 60))
+			p.put(space.Session(a.me.sid), "{}", a.lease)
+			a.me.rev = p.etcd.Lookup(space.Session(a.me.sid)).CreateRevision
+		}
+		p.names[name] = i
+		p.actors, p.told.wants = append(p.actors, a), append(p.told.wants, "")
+	}
+	return p
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (p *lockPlay) put(key, value string, lease int64) {
+	var opts []clientv3.OpOption
+	if lease != 0 {
+		opts = append(opts, clientv3.WithLease(clientv3.LeaseID(lease)))
+	}
+	_, err := p.etcd.Commit(nil, []clientv3.Op{clientv3.OpPut(key, value, opts...)}, nil)
+	must(err)
+}
+
+func (p *lockPlay) copy() *lockPlay {
+	c := *p
+	c.actors, c.told = slices.Clone(p.actors), p.told.copy()
+	return &c
+}
+
+func (p *lockPlay) lives(i int) bool {
+	kv := p.etcd.Lookup(p.space.Session(p.actors[i].me.sid))
+	return kv != nil && kv.CreateRevision == p.actors[i].me.rev
+}
+
+// view is what a look at the keys shows, owners included.
+func (p *lockPlay) view() claimView {
+	found := func(prefix string) *pb.RangeResponse {
+		r, err := p.etcd.Range(&pb.RangeRequest{Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix))})
+		must(err)
+		return r
+	}
+	slots := p.keys.slots
+	if p.keys.only != "" {
+		slots = p.keys.only
+	}
+	v := p.keys.viewOf(found(slots).Kvs, found(p.keys.wait).Kvs, p.etcd.Rev())
+	for i := range v.slots {
+		if s := &v.slots[i]; s.Owner != "" {
+			kv := p.etcd.Lookup(p.space.Session(s.Owner))
+			s.dead = kv == nil || kv.CreateRevision != s.OwnerRev
+		}
+	}
+	return v
+}
+
+func (p *lockPlay) actorOf(sid string) int {
+	if sid == "" {
+		return -1
+	}
+	return slices.IndexFunc(p.actors, func(a lockActor) bool { return a.me.sid == sid })
+}
+
+func (p *lockPlay) slotOf(key string) int {
+	for i := range p.keys.n {
+		if p.keys.slot(i) == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// run does what one line says.
+func (p *lockPlay) run(line string) error {
+	words := strings.Fields(line)
+	verb, words := words[0], words[1:]
+	switch verb {
+	case "backup":
+		p.backup = &lockBackup{p.etcd, p.told.copy()}
+		return nil
+	case "restore":
+		p.spent.restored++
+		p.etcd, p.told = p.backup.etcd, p.backup.told.copy()
+		return nil
+	case "junk":
+		p.spent.junk++
+		p.put(p.keys.wait+"junk", "junk", 0)
+		return nil
+	case "send":
+		return p.send(words[0], p.names[words[1]], words[2:])
+	}
+	who := p.names[words[0]]
+	switch verb {
+	case "arrive":
+		return p.arrive(who, true)
+	case "unheard":
+		p.spent.lost++
+		return p.arrive(who, false)
+	case "expire":
+		p.spent.expired++
+		return p.end(who, func() error { return p.etcd.Revoke(p.actors[who].lease) })
+	case "evict":
+		p.spent.evicted++
+		return p.end(who, func() error {
+			_, err := p.etcd.Commit(nil, []clientv3.Op{clientv3.OpDelete(p.space.Session(p.actors[who].me.sid))}, nil)
+			return err
+		})
+	}
+	return fmt.Errorf("nobody knows how to %s", verb)
+}
+
+// end ends a session. A waiting call ends with it.
+func (p *lockPlay) end(who int, how func() error) error {
+	if !p.lives(who) {
+		return errLockCannot
+	}
+	if err := how(); err != nil {
+		return err
+	}
+	p.told = p.told.copy()
+	for i, nonce := range p.told.wants { // entries go with their leases
+		if !slices.ContainsFunc(p.view().entries, func(e entryView) bool { return e.Claim == nonce }) {
+			p.told.wants[i] = ""
+		}
+	}
+	return nil
+}
+
+// send makes an actor's next request from what it reads now.
+func (p *lockPlay) send(verb string, who int, args []string) error {
+	a := &p.actors[who]
+	if a.flight != nil {
+		return errLockCannot
+	}
+	m := &lockMessage{who: who, verb: verb, heir: -1, owner: -1}
+	v := p.view()
+	switch verb {
+	case "acquire":
+		if a.wants {
+			return errLockCannot
+		}
+		a.me.nonce = p.nonce(who, a)
+		a.wants, a.quits, a.entry, a.hold = true, false, "", Fence{}
+		p.sendTake(m, slotView{key: p.keys.slot(int(args[0][0] - '0'))}, a)
+	case "next", "seize":
+		if err := p.sendNext(m, v, a); err != nil {
+			return err
+		}
+	case "quit":
+		if err := p.sendQuit(m, v, a); err != nil {
+			return err
+		}
+	default:
+		if err := p.sendHolder(m, v, a, args); err != nil {
+			return err
+		}
+	}
+	if m.txn.If == nil {
+		return nil // there was nothing to ask
+	}
+	if p.drop != nil {
+		m.txn.If = slices.DeleteFunc(slices.Clone(m.txn.If), func(c clientv3.Cmp) bool { return p.drop(m.builder, p.describe(m, c)) })
+	}
+	a.calls++
+	a.flight = m
+	return nil
+}
+
+// nonce draws the nonce of a call's claim.
+func (p *lockPlay) nonce(who int, a *lockActor) string {
+	a.opened++
+	p.spent.nonces++
+	switch {
+	case p.shrink:
+		return fmt.Sprintf("%016x", 0xf000-p.spent.nonces)
+	case p.backup != nil:
+		return fmt.Sprintf("%016x", 0x1000+p.spent.nonces)
+	}
+	p.spent.nonces = 0
+	return fmt.Sprintf("%016x", 0x100*(who+1)+a.opened)
+}
+
+func (p *lockPlay) sendTake(m *lockMessage, s slotView, a *lockActor) {
+	m.builder, m.slot, m.owner, m.me, m.entry = "take", p.slotOf(s.key), p.actorOf(s.Owner), a.me, a.entry
+	m.txn = p.take(s, a.me, a.entry, a.entRev, time.Time{})
+}
+
+// sendNext is one step of acquisition.run.
+func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
+	if !a.wants || a.quits || !a.hold.IsZero() {
+		return errLockCannot
+	}
+	if m.verb == "seize" {
+		for i := range v.slots {
+			v.slots[i].dead = true
+		}
+	}
+	switch step, slot, _ := v.decide(a.entry, a.me.nonce); step {
+	case stepGranted:
+		a.hold, a.entry = Fence{Key: slot.key, Token: Token(slot.rev), Nonce: a.me.nonce}, ""
+	case stepGone:
+		a.entry = ""
+	case stepTake:
+		p.sendTake(m, slot, a)
+	case stepEnqueue:
+		a.entry, a.entRev = p.keys.entry(a.me.sid, int64(a.opened)*10+int64(a.calls)), 0
+		m.builder, m.me, m.entry = "enqueue", a.me, a.entry
+		m.txn = p.enqueue(v, a.me, a.entry, clientv3.LeaseID(a.lease), time.Time{})
+	default:
+		return errLockCannot // it waits
+	}
+	return nil
+}
+
+// sendQuit is one attempt of acquisition.leave.
+func (p *lockPlay) sendQuit(m *lockMessage, v claimView, a *lockActor) error {
+	if !a.wants || !a.hold.IsZero() {
+		return errLockCannot
+	}
+	a.quits = true
+	for _, s := range v.slots {
+		if s.nonce == a.me.nonce {
+			p.sendRelease(m, Fence{Key: s.key, Token: Token(s.rev), Nonce: s.nonce}, v)
+			return nil
+		}
+	}
+	for _, e := range v.entries {
+		if e.Claim == a.me.nonce {
+			m.builder, m.me, m.entry = "withdraw", a.me, e.key
+			m.txn = p.withdraw(e.key, e.rev)
+			return nil
+		}
+	}
+	a.wants, a.entry = false, "" // gone
+	return p.gone(m.who)
+}
+
+func (p *lockPlay) sendRelease(m *lockMessage, f Fence, v claimView) {
+	m.builder, m.slot, m.fence = "release", p.slotOf(f.Key), f
+	if len(v.entries) > 0 {
+		m.heir, m.me, m.entry = p.actorOf(v.entries[0].Session), claimerOf(v.entries[0]), v.entries[0].key
+	}
+	m.txn = p.release(f, v, time.Time{})
+}
+
+func claimerOf(e entryView) claimer {
+	return claimer{sid: e.Session, rev: e.SessionRev, nonce: e.Claim}
+}
+
+// sendHolder is what a holder does, or an operator to it.
+func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []string) error {
+	f := a.hold
+	if m.verb == "force" {
+		f = p.actors[p.names[args[0]]].hold
+	}
+	if f.IsZero() {
+		return errLockCannot
+	}
+	m.slot, m.fence = p.slotOf(f.Key), f
+	if m.verb == "commit" {
+		m.builder = "commit"
+		m.txn = Txn{If: f.Cmps(), Then: []clientv3.Op{clientv3.OpPut("/data", a.name)}, Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
+		return nil
+	}
+	if err := v.current(f); err != nil {
+		if m.verb != "force" { // told that it is fenced
+			a.hold, a.wants = Fence{}, false
+		}
+		return nil
+	}
+	switch m.verb {
+	case "release":
+		p.sendRelease(m, f, v)
+	case "transfer":
+		e, err := v.waiter(p.actors[p.names[args[0]]].me.sid, "l")
+		if err != nil {
+			return errLockCannot
+		}
+		m.builder, m.heir, m.me, m.entry = "transfer", p.names[args[0]], claimerOf(e), e.key
+		m.txn = p.transfer(f, e, time.Time{})
+	case "force":
+		heir := entryView{}
+		if len(v.entries) > 0 {
+			heir = v.entries[0]
+			m.heir, m.me, m.entry = p.actorOf(heir.Session), claimerOf(heir), heir.key
+		}
+		m.builder = "force"
+		m.txn = p.force(f, heir, holderRecord{By: "op"}, time.Time{})
+	}
+	return nil
+}
+
+// describe names a compare as claimRaces does.
+func (p *lockPlay) describe(m *lockMessage, c clientv3.Cmp) string {
+	key, name := string(c.KeyBytes()), ""
+	switch i := p.slotOf(key); {
+	case i >= 0 && (i == m.slot && m.builder != "enqueue" || m.builder == "enqueue" && i == 0):
+		name = "slot"
+	case i >= 0:
+		name = "other slot"
+	case key == p.keys.wait:
+		name = "waiters"
+	case key == m.entry && m.heir >= 0:
+		name = "heir entry"
+	case key == m.entry:
+		name = "entry"
+	case key == p.space.Session(m.me.sid) && m.heir >= 0:
+		name = "heir"
+	case key == p.space.Session(m.me.sid):
+		name = "me"
+	default:
+		name = "owner"
+	}
+	target := map[pb.Compare_CompareTarget]string{pb.Compare_MOD: "mod", pb.Compare_CREATE: "create", pb.Compare_VALUE: "value"}[c.GetCompare().Target]
+	result := map[pb.Compare_CompareResult]string{pb.Compare_EQUAL: "=", pb.Compare_NOT_EQUAL: "!=", pb.Compare_GREATER: ">", pb.Compare_LESS: "<"}[c.GetCompare().Result]
+	return name + " " + target + " " + result
+}
