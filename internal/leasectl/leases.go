@@ -22,7 +22,7 @@ found by their keys, so that no right beyond reading the root is needed.`,
 		Example: `  leasectl leases ls
   leasectl leases get 390da227f8f8ce2f`,
 		Aliases: []string{"lease"},
-	}, newLeasesLs(a), newLeasesGet(a))
+	}, newLeasesLs(a), newLeasesGet(a), newLeasesRevoke(a))
 }
 
 func leasePrefixes(keys coord.Keyspace) []string { return []string{keys.Root()} }

@@ -13,5 +13,5 @@ they still own jobs, which anybody may then take over.`,
 		Example: `  leasectl workers ls
   leasectl workers describe w-7f31`,
 		Aliases: []string{"worker", "w", "sessions"},
-	}, newWorkersLs(a), newWorkersGet(a), newWorkersDescribe(a))
+	}, newWorkersLs(a), newWorkersGet(a), newWorkersDescribe(a), newWorkersEvict(a))
 }

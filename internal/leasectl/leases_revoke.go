@@ -1,0 +1,113 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/spf13/cobra"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+func newLeasesRevoke(a *app) *cobra.Command {
+	var m mutation
+	cmd := &cobra.Command{
+		Use:   "revoke LEASE",
+		Short: "End a lease of a session or a lane, with its keys",
+		Long: `End a lease at once, with all keys that hang on it. A session's owner is told and
+stops, and its claims can be taken over at once: see workers evict, which also gives
+its jobs back. A lane's owner does not know of the writes that are under way whether
+they happened, and goes on with another lane. Other leases are not ended here: those
+of finished jobs are what jobs delete is for. The ID has to be typed again.`,
+		Example: `  leasectl leases revoke 390da227f8f8ce2f
+  leasectl leases revoke 390da227f8f8ce2f --dry-run`,
+		Args: takes("LEASE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := parseLease(args[0])
+			if err != nil {
+				return err
+			}
+			return a.runRevoke(cmd.Context(), args[0], ids, m)
+		},
+	}
+	m.addTracelessFlags(cmd.Flags())
+	return destroys(cmd)
+}
+
+// runRevoke looks at the lease by its keys, says what it holds, asks, and ends exactly that one.
+func (a *app) runRevoke(ctx context.Context, name string, ids []clientv3.LeaseID, m mutation) error {
+	format, err := a.format(resultFormats...)
+	if err != nil {
+		return err
+	}
+	return a.withEtcd(ctx, func(c *connection) error {
+		l, err := a.findLease(ctx, c, name, ids)
+		if err != nil {
+			return err
+		}
+		store, err := coord.NewStore(c.Client, c.root, nil)
+		if err != nil {
+			return err
+		}
+		key, created, err := anchorOf(ctx, store, l)
+		if err != nil {
+			return err
+		}
+		would := ""
+		if m.dryRun {
+			would = "would "
+		}
+		a.notef("%s: %srevoke lease %s (%s %s, %s, %ds of %ds left)", c.where(), would, l.Lease, l.Kind, l.Owner, count(l.Keys, "key"), l.TTLLeft, l.TTL)
+		if m.dryRun {
+			return nil
+		}
+		statement := fmt.Sprintf("This ends lease %s of %s %s in %s, with %s", l.Lease, l.Kind, l.Owner, c.where(), count(l.Keys, "key"))
+		if err := a.confirmTyped(&m, "lease", l.Lease, statement); err != nil {
+			return err
+		}
+		ctx, cancel := a.bounded(ctx)
+		defer cancel()
+		if _, err := store.EndLease(ctx, key, created); err != nil {
+			return err
+		}
+		switch format {
+		case formatJSON:
+			return printJSON(a.out, l)
+		case formatName:
+			return a.printLine("lease/" + l.Lease)
+		}
+		return a.printLine(fmt.Sprintf("lease/%s revoked (%s %s, %s)", l.Lease, l.Kind, l.Owner, count(l.Keys, "key")))
+	})
+}
+
+func (a *app) findLease(ctx context.Context, c *connection, name string, ids []clientv3.LeaseID) (leaseItem, error) {
+	items, err := a.readLeases(ctx, c)
+	if err != nil {
+		return leaseItem{}, err
+	}
+	for _, id := range ids {
+		if i := slices.IndexFunc(items, func(l leaseItem) bool { return l.Lease == leaseHex(id) }); i >= 0 {
+			return items[i], nil
+		}
+	}
+	return leaseItem{}, &failure{code: exitNotFound, err: fmt.Errorf("no key under %s hangs on lease %s", c.root, name), try: "leasectl leases ls"}
+}
+
+// anchorOf returns the key by which a lease is a session's or a lane's, and its create revision.
+func anchorOf(ctx context.Context, s *coord.Store, l leaseItem) (key string, created int64, err error) {
+	for _, key := range l.Sample {
+		p, ok := s.Keys().Parse(key)
+		if !ok || p.Kind != "sessions" && p.Kind != "lanes" {
+			continue
+		}
+		resp, err := s.Get(ctx, key)
+		if err != nil {
+			return "", 0, err
+		}
+		if len(resp.Kvs) == 1 && leaseHex(clientv3.LeaseID(resp.Kvs[0].Lease)) == l.Lease {
+			return key, resp.Kvs[0].CreateRevision, nil
+		}
+	}
+	return "", 0, &failure{code: exitConflict, err: fmt.Errorf("revoke lease %s: it is the lease of no session and no lane, but of %s", l.Lease, l.Kind), try: "leasectl leases get " + l.Lease + " -o json"}
+}

@@ -1,0 +1,188 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+// evictItem is what became of a session and of its jobs, in JSON.
+type evictItem struct {
+	Session  string   `json:"session"`
+	Lease    string   `json:"lease"`    // hex, as it was
+	Released []string `json:"released"` // jobs that are open again, QUEUE/ID
+	Taken    int      `json:"taken"`    // jobs that somebody else had taken over by then, or that were over
+}
+
+func newWorkersEvict(a *app) *cobra.Command {
+	var m mutation
+	var rev int64
+	cmd := &cobra.Command{
+		Use:   "evict WORKER",
+		Short: "End somebody's session and give its jobs back",
+		Long: `End a session, as if its lease had run out, but at once: its process is told and
+stops what it runs, its locks, leaderships and permits can be taken, and whatever it
+still writes is refused. Its jobs that nobody has taken over by then are opened
+again, uncounted, with --reason in their logs. A process that lives opens a new
+session and goes on: to keep it away, stop it, or pause the queue first.
+
+WORKER is a session's ID, its lease in hex, or a name that no other session has. It
+has to be typed again.`,
+		Example: `  leasectl workers evict w-19ee --reason "hangs since 10:02"
+  leasectl workers evict w-19ee.390da227f8f8ce2f --yes`,
+		Args: takes("WORKER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("revision") && rev <= 0 {
+				return usagef("leasectl workers get "+args[0]+" -o json", "--revision is %d: it must be positive", rev)
+			}
+			if len(m.reason) > maxReason {
+				return usagef("fewer words", "--reason has %d bytes, at most %d are kept", len(m.reason), maxReason)
+			}
+			return a.runEvict(cmd.Context(), strings.TrimPrefix(args[0], "worker/"), m, rev)
+		},
+	}
+	m.addFlags(cmd.Flags())
+	cmd.Flags().Int64Var(&rev, "revision", 0, "only if the session is still at revision `REV`, as workers get shows it")
+	return destroys(cmd)
+}
+
+// runEvict looks at the session, says what it has, asks, and ends exactly that one. First the session, so that it claims
+// nothing anew; then its jobs are given back.
+func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) error {
+	format, err := a.format(resultFormats...)
+	if err != nil {
+		return err
+	}
+	return a.withEtcd(ctx, func(c *connection) error {
+		w, err := a.findWorker(ctx, c, name)
+		if err != nil {
+			return err
+		}
+		store, err := coord.NewStore(c.Client, c.root, nil)
+		if err != nil {
+			return err
+		}
+		created, err := evictable(ctx, store, w, rev)
+		if err != nil {
+			return err
+		}
+		would := ""
+		if m.dryRun {
+			would = "would "
+		}
+		a.notef("%s: %send session %s (%s, lease %s, revision %s, %s)", c.where(), would, w.Session, w.State, w.Lease, w.Revision, count(w.Busy, "job"))
+		if m.dryRun {
+			return nil
+		}
+		statement := fmt.Sprintf("This ends session %s of %s in %s, which runs %s", w.Session, w.Name, c.where(), count(w.Busy, "job"))
+		if err := a.confirmTyped(&m, "worker's name as above", name, statement); err != nil {
+			return err
+		}
+		ending, cancel := a.bounded(ctx)
+		defer cancel()
+		if _, err := store.EndLease(ending, store.Keys().Session(w.Session), created); err != nil {
+			return err
+		}
+		return a.releaseOf(context.WithoutCancel(ctx), c, format, w, m)
+	})
+}
+
+// evictable returns the create revision of the session that was shown, or why it cannot be ended.
+func evictable(ctx context.Context, s *coord.Store, w workerItem, rev int64) (created int64, err error) {
+	try := "leasectl workers get " + w.Session
+	resp, err := s.Get(ctx, s.Keys().Session(w.Session))
+	switch {
+	case err != nil:
+		return 0, err
+	case len(resp.Kvs) == 0:
+		return 0, &failure{code: exitConflict, err: fmt.Errorf("evict %s: its session is gone, and anybody may take its jobs", w.Session), try: "leasectl jobs ls --filter worker:" + w.Session}
+	case w.Revision != fmt.Sprint(resp.Kvs[0].ModRevision):
+		return 0, &failure{code: exitConflict, err: fmt.Errorf("evict %s: it has changed while it was looked at", w.Session), try: try}
+	case rev != 0 && rev != resp.Kvs[0].ModRevision:
+		return 0, &failure{code: exitConflict, err: fmt.Errorf("evict %s: it is at revision %d, not %d", w.Session, resp.Kvs[0].ModRevision, rev), try: try}
+	}
+	return resp.Kvs[0].CreateRevision, nil
+}
+
+// releaseOf opens the jobs of a session that has ended, unless somebody was faster. What cannot be opened is an orphan,
+// which its queue's workers take over.
+func (a *app) releaseOf(ctx context.Context, c *connection, format string, w workerItem, m mutation) error {
+	item := evictItem{Session: w.Session, Lease: w.Lease, Released: []string{}}
+	var failed error
+	for _, wq := range w.Queues {
+		if wq.Busy == 0 {
+			continue
+		}
+		err := a.withQueueOf(ctx, c, wq.Queue, func(q *workqueue.Queue) error { return a.releaseIn(ctx, q, &item, m) })
+		failed = errors.Join(failed, err)
+	}
+	if err := a.printEvicted(format, item); err != nil {
+		return err
+	}
+	if failed != nil {
+		return &failure{code: exitPartly, err: fmt.Errorf("the session has ended, but not all of its jobs were opened: %w", failed), try: "nothing: its queues' workers take them over"}
+	}
+	return nil
+}
+
+// withQueueOf opens a queue on a connection that there is, calls f, and closes the queue again.
+func (a *app) withQueueOf(ctx context.Context, c *connection, name string, f func(*workqueue.Queue) error) error {
+	q, err := a.openQueue(ctx, c, name, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }() // every outcome is known by now
+	return f(q)
+}
+
+func (a *app) releaseIn(ctx context.Context, q *workqueue.Queue, item *evictItem, m mutation) error {
+	var jobs []*workqueue.Job
+	owned := workqueue.Filter{States: []workqueue.State{workqueue.StateClaimed, workqueue.StateOrphan}, Match: func(j *workqueue.Job) bool { return j.Owner == item.Session }}
+	for j, err := range q.List(ctx, owned) {
+		if err != nil && !unreadable(err) {
+			return err
+		}
+		if err == nil {
+			jobs = append(jobs, j)
+		}
+	}
+	by := workqueue.By{Actor: actor(), Reason: m.reason}
+	_, err := inOrder(ctx.Done(), len(jobs), repairsAtOnce, func(i int) error {
+		ctx, cancel := a.bounded(ctx)
+		defer cancel()
+		by := by
+		by.Revision = jobs[i].Revision
+		_, err := q.BreakClaim(ctx, jobs[i].ID, by)
+		return err
+	}, func(i int, err error) error {
+		switch {
+		case err == nil:
+			item.Released = append(item.Released, jobRef{q.Name(), jobs[i].ID}.text())
+		case exitCode(err) == exitConflict, exitCode(err) == exitNotFound:
+			item.Taken++
+		default:
+			return err
+		}
+		return nil
+	})
+	return err
+}
+
+func (a *app) printEvicted(format string, item evictItem) error {
+	switch format {
+	case formatJSON:
+		return printJSON(a.out, item)
+	case formatName:
+		return a.printLine("worker/" + item.Session)
+	}
+	line := fmt.Sprintf("worker/%s evicted (%s released", item.Session, count(len(item.Released), "job"))
+	if item.Taken > 0 {
+		line += fmt.Sprintf(", %d taken over by others or over by then", item.Taken)
+	}
+	return a.printLine(line + ")")
+}
