@@ -22,7 +22,7 @@ func (r *Report) page() report.Page {
 		Lead: fmt.Sprintf("%d agents share %d jobs, %d trials a mode, on an embedded etcd. Times are divided by the time scale of %g; "+
 			"the time of a claim is not.", s.Agents, s.Jobs, s.Trials, s.TimeScale),
 		Settings: r.pageSettings(),
-		Measures: pageMeasures(),
+		Measures: r.pageMeasures(),
 	}
 	if r.HasPublished() {
 		p.Lead += " Published figures are those of " + PublishedSource + ", in virtual time."
@@ -68,8 +68,8 @@ func (r *Report) pageSettings() []report.Setting {
 	return settings
 }
 
-func pageMeasures() []report.Measure {
-	return []report.Measure{
+func (r *Report) pageMeasures() []report.Measure {
+	measures := []report.Measure{
 		{Name: "trials with duplicates"},
 		{Name: "jobs finished more than once", Unit: "per trial", Help: "more than one accepted save, as etcd's history shows"},
 		{Name: "extra runs", Unit: "per trial", Help: "runs that reached their end, beyond one per job"},
@@ -82,6 +82,24 @@ func pageMeasures() []report.Measure {
 		{Name: "late results accepted", Help: "in all trials"},
 		{Name: "wall time", Unit: "ms per trial", Help: "to the last accepted save"},
 	}
+	for _, d := range r.details() {
+		m := report.Measure{Name: d.label, Unit: "per trial"}
+		if d.total {
+			m.Unit, m.Help = "", "in all trials"
+		}
+		measures = append(measures, m)
+	}
+	return measures
+}
+
+// details are the figures that only some of the scenarios have.
+func (r *Report) details() (all []detail) {
+	for _, name := range r.Settings.Scenarios {
+		if sc, ok := scenarioNamed(name); ok {
+			all = append(all, sc.details...)
+		}
+	}
+	return all
 }
 
 // pageResult lists the figures in the order of pageMeasures.
@@ -91,7 +109,7 @@ func (r *Report) pageResult(res *Result) report.Result {
 		{Ours: figure(float64(res.TrialsWithDuplicates)), Published: p.TrialsWithDuplicates},
 		{Ours: &res.DuplicatedJobs, Published: p.DuplicatedJobs},
 		{Ours: &res.ExtraRuns, Published: p.ExtraRuns},
-		{Ours: &res.Unfinished, Published: p.Unfinished, Note: res.DetailText()},
+		{Ours: &res.Unfinished, Published: p.Unfinished},
 		{Ours: res.CrashedJobFinishedAfter, Published: p.CrashedJobFinishedAfter, Note: p.Note},
 		{Ours: res.TakeoverAfterLeaseEnd},
 		{Ours: &res.ClaimMS, Published: p.ClaimMS},
@@ -99,6 +117,13 @@ func (r *Report) pageResult(res *Result) report.Result {
 		{Ours: &res.LateRefused, Published: p.LateRefused},
 		{Ours: figure(float64(res.LateAccepted))},
 		{Ours: &res.WallMS, Published: p.WallMS},
+	}
+	for _, d := range r.details() {
+		f := report.Figure{}
+		if value, ok := res.Details[d.name]; ok {
+			f.Ours = &value
+		}
+		figures = append(figures, f)
 	}
 	return report.Result{Scenario: res.Scenario, Mode: string(res.Mode), Trials: res.Trials, Figures: figures}
 }

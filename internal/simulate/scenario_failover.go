@@ -14,9 +14,9 @@ func failover() *scenario {
 		standbys: 1,
 		stage:    killDispatcher,
 		details: []detail{
-			{name: "trials_with_standby", label: "standby led in trials", of: func(o *outcome) float64 { return float64(min(1, o.successors)) }, total: true},
+			{name: "trials_with_standby", label: "trials in which a standby led", of: func(o *outcome) float64 { return float64(min(1, o.successors)) }, total: true},
 			{name: "late_assignments_refused_per_trial", label: "late assignments refused", of: func(o *outcome) float64 { return float64(o.lateAssignmentsRefused()) }},
-			{name: "late_assignments_accepted", label: "accepted", of: func(o *outcome) float64 { return float64(o.lateWrote) }, total: true},
+			{name: "late_assignments_accepted", label: "late assignments accepted", of: func(o *outcome) float64 { return float64(o.lateWrote) }, total: true},
 		},
 		shows: func(_ *Result, trials []*outcome) []Check {
 			accepted := everyTrial("no late assignment of the dead dispatcher was accepted", trials, func(o *outcome) bool { return o.lateWrote == 0 })

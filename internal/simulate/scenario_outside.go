@@ -29,9 +29,9 @@ func outsideStore() *scenario {
 		},
 		details: []detail{
 			{name: "effects_doubled", label: "effects doubled", of: func(o *outcome) float64 { return float64(o.effects.doubled) }, total: true},
-			{name: "effects_missing", label: "missing", of: func(o *outcome) float64 { return float64(o.effects.missing) }, total: true},
+			{name: "effects_missing", label: "effects missing", of: func(o *outcome) float64 { return float64(o.effects.missing) }, total: true},
 			{name: "lower_tokens_refused_per_trial", label: "lower tokens refused", of: func(o *outcome) float64 { return float64(o.effects.lower) }},
-			{name: "repeated_effects_ignored_per_trial", label: "repeats ignored", of: func(o *outcome) float64 { return float64(o.effects.again) }},
+			{name: "repeated_effects_ignored_per_trial", label: "repeated effects ignored", of: func(o *outcome) float64 { return float64(o.effects.again) }},
 		},
 		shows: func(r *Result, trials []*outcome) []Check {
 			if r.Mode == Naive {

@@ -77,7 +77,7 @@ func TestDetails(t *testing.T) {
 	if got := r.Details["lower_tokens_refused_per_trial"]; got != 1.5 {
 		t.Errorf("got %v lower tokens refused a trial, want 1.5: the mean", got)
 	}
-	if got, want := r.DetailText(), "effects doubled 1, missing 0, lower tokens refused 1.5, repeats ignored 1"; got != want {
+	if got, want := r.DetailText(), "effects doubled 1, effects missing 0, lower tokens refused 1.5, repeated effects ignored 1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := resultOf(poison(), Naive, []*outcome{o}).Details; got != nil {
