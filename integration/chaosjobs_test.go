@@ -171,7 +171,7 @@ func (h chaosHandler) chain(ctx context.Context, c *workqueue.Claim, result []by
 func (c *chaos) produce(ctx context.Context, q *history.Queue, number int) {
 	rng := c.cfg.rng(fmt.Sprint("jobs", number))
 	for n := 0; ctx.Err() == nil; {
-		items := make([]workqueue.Params, 1+rng.IntN(20))
+		items := make([]workqueue.Params, 1+rng.IntN(theSize().batch))
 		for i := range items {
 			id := fmt.Sprintf("j%d-%d", number, n)
 			if old := c.someID(rng); old != "" && rng.IntN(20) == 0 {
@@ -195,7 +195,7 @@ func (c *chaos) produce(ctx context.Context, q *history.Queue, number int) {
 			c.ids = append(c.ids, p.ID)
 		}
 		c.mu.Unlock()
-		if !wait(ctx, time.Duration(150+rng.IntN(200))*time.Millisecond) {
+		if !wait(ctx, theSize().between/2+rand.N(theSize().between)) {
 			return
 		}
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/integration/faults"
 	"github.com/leasekit/leasekit/integration/history"
 )
 
@@ -23,7 +23,7 @@ func (c *chaos) wanted() []string {
 	if c.cfg.duration < long {
 		return want
 	}
-	for _, w := range faults.Menu(c.cfg.members) {
+	for _, w := range c.menu() {
 		want = append(want, probeOf(w.Fault))
 	}
 	want = append(want, history.AmbiguousNo, history.Relist, history.LateRefused, history.AbandonedHandler, "operator:pause", "operator:switch-mode")
@@ -39,7 +39,11 @@ func (c *chaos) log() (*history.Log, error) {
 	var files []string
 	for _, p := range c.procs {
 		p.mu.Lock()
-		files = append(files, p.logs...)
+		for _, log := range p.logs {
+			if _, err := os.Stat(log); err == nil { // else it was killed before it began
+				files = append(files, log)
+			}
+		}
 		p.mu.Unlock()
 	}
 	log, err := history.ReadLog(files...)
@@ -69,7 +73,7 @@ func (c *chaos) judge(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	final, err := history.ReadFinal(ctx, c.admin, chaosRoot, chaosEffects)
+	final, err := history.ReadFinal(ctx, c.adminClient, chaosRoot, chaosEffects)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +95,8 @@ func (c *chaos) judge(t *testing.T) {
 	if err := history.CheckLinearizable(run, history.LinearConfig{Dir: c.dir}); err != nil {
 		t.Error(err)
 	}
-	if lost := lostJobs(log, final); len(lost) > 0 {
+	lost := lostJobs(log, final)
+	if len(lost) > 0 {
 		t.Errorf("%d jobs are lost: %v", len(lost), lost)
 	}
 	if err := c.rpcs.Err(); err != nil {
@@ -100,7 +105,18 @@ func (c *chaos) judge(t *testing.T) {
 	if missing := log.Missing(c.wanted()...); len(missing) > 0 {
 		t.Errorf("never reached: %v", missing)
 	}
-	t.Logf("summary: chaos %v: %s", c.cfg, c.summary(report.Stats, log))
+	t.Logf("summary: chaos %v: %d lost, %d accepted twice, %d accepted under a superseded token; %s", c.cfg,
+		len(lost), broken(report, "I1"), broken(report, "I2"), c.summary(report.Stats, log))
+}
+
+// broken counts the violations of one invariant.
+func broken(report history.Report, invariant string) (n int) {
+	for _, v := range report.Violations {
+		if v.Invariant == invariant {
+			n++
+		}
+	}
+	return n
 }
 
 // lostJobs are those that a client was told to exist and that are nowhere. It is the

@@ -27,7 +27,7 @@ func (c *chaos) startLeaders(t *testing.T) (stop func()) {
 		rec := history.NewRecorder(fmt.Sprintf("leader%d", i))
 		c.leaders = append(c.leaders, rec)
 		e, err := election.New(c.dialBehind(t), election.Config{
-			Name: chaosElection, Root: chaosRoot, TTL: chaosTTL, Identity: fmt.Sprintf("leader%d", i), Logger: zap.New(rec.Reached().Core()),
+			Name: chaosElection, Root: chaosRoot, TTL: theSize().ttl, Identity: fmt.Sprintf("leader%d", i), Logger: zap.New(rec.Reached().Core()),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -35,6 +35,7 @@ type serving struct {
 	Log       string // a file; empty keeps the record in memory
 	Endpoints []string
 	Stand     bool // for dispatcher too
+	Login     login
 
 	rec   *history.Recorder
 	clock func() (time.Duration, time.Time)
@@ -44,22 +45,21 @@ type serving struct {
 // serve works the queue until ctx ends, whatever trouble it begins in.
 func (s serving) serve(ctx context.Context) (err error) {
 	log := zap.New(s.rec.Reached().Core())
-	cl, err := insist(ctx, func(context.Context) (*clientv3.Client, error) {
-		return clientv3.New(clientv3.Config{
-			Endpoints: s.Endpoints, Username: workerUser, Password: password, DialTimeout: 2 * time.Second, Logger: zap.NewNop(),
-			DialOptions: s.dial,
-		})
-	})
+	cl, err := insist(ctx, func(context.Context) (*clientv3.Client, error) { return newClient(s.Login, s.Endpoints, s.dial...) })
 	if err != nil {
 		return nil // it was to end before it began
 	}
-	defer cl.Close()
+	defer func() {
+		if !closeClient(cl) {
+			err = errors.Join(err, errors.New("the client of etcd does not close"))
+		}
+	}()
 	q, err := insist(ctx, func(ctx context.Context) (*workqueue.Queue, error) { return workqueue.Open(ctx, cl, queueConfig(log)) })
 	if err != nil {
 		return nil
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
-	member := coord.NewMember(cl, coord.SessionConfig{Root: chaosRoot, TTL: chaosTTL, Identity: s.Proc, Logger: log, Clock: s.clock})
+	member := coord.NewMember(cl, coord.SessionConfig{Root: chaosRoot, TTL: theSize().ttl, Identity: s.Proc, Logger: log, Clock: s.clock})
 	life, end := context.WithCancel(context.Background())
 	var memberErr error
 	var wg sync.WaitGroup
@@ -70,7 +70,7 @@ func (s serving) serve(ctx context.Context) (err error) {
 		err = errors.Join(err, memberErr)
 	}()
 	w, err := workqueue.NewWorker(q, s.rec.Handler(chaosHandler{s.rec, q}), workqueue.WorkerConfig{
-		Concurrency: 6, Member: member, Timeout: 10 * time.Second, Grace: time.Second, DrainTimeout: 5 * time.Second,
+		Concurrency: theSize().concurrency, Member: member, Timeout: 10 * time.Second, Grace: time.Second, DrainTimeout: 5 * time.Second,
 		StandForDispatcher: s.Stand, Hooks: s.rec.Hooks(workqueue.Hooks{}),
 	})
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *chaosProc) start() error {
 	defer p.mu.Unlock()
 	p.n++
 	log := filepath.Join(p.c.dir, p.name()+".jsonl")
-	conf, err := json.Marshal(serving{Proc: p.name(), Log: log, Endpoints: p.endpoints, Stand: true})
+	conf, err := json.Marshal(serving{Proc: p.name(), Log: log, Endpoints: p.endpoints, Stand: true, Login: p.c.worker})
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ type chaosClient struct {
 // startWorkers starts all workers, each behind a network of its own.
 func (c *chaos) startWorkers(t *testing.T) {
 	t.Helper()
-	for i := range workerProcesses {
+	for i := range theSize().processes {
 		p := &chaosProc{c: c, t: t, slot: i, endpoints: c.network(t)}
 		if err := p.start(); err != nil {
 			t.Fatal(err)
@@ -249,12 +249,12 @@ func (c *chaos) startWorkers(t *testing.T) {
 			<-p.done
 		})
 	}
-	for i := range workersInside {
+	for i := range theSize().inside {
 		clock := faults.NewClock()
 		c.env.Clocks = append(c.env.Clocks, clock)
 		proc := fmt.Sprintf("inside%d", i)
 		w := &chaosClient{done: make(chan struct{}), serving: serving{
-			Proc: proc, Endpoints: c.network(t), rec: history.NewRecorder(proc), clock: clock.Read, dial: c.rpcs.DialOptions(),
+			Proc: proc, Endpoints: c.network(t), Login: c.worker, rec: history.NewRecorder(proc), clock: clock.Read, dial: c.rpcs.DialOptions(),
 		}}
 		var ctx context.Context
 		ctx, w.stop = context.WithCancel(context.Background())

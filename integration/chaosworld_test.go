@@ -6,6 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/integration/faults"
@@ -14,37 +15,51 @@ import (
 )
 
 const (
-	chaosRoot    = "/chaos/leasekit/"
-	chaosEffects = "/chaos/effects/" // what jobs write with their results
-	chaosQueue   = "q"
-	// chaosTTL is short, so that sessions are lost, and long enough that a busy machine
-	// loses none by itself.
-	chaosTTL = 2 * time.Second
-
+	chaosRoot             = "/chaos/leasekit/"
+	chaosEffects          = "/chaos/effects/" // what jobs write with their results
+	chaosQueue            = "q"
 	adminUser, workerUser = "root", "worker"
 	password              = "secret"
-
-	workerProcesses, workersInside = 3, 3
 )
+
+// size is what a run has to do with. TTLs are short, so that sessions are lost, and
+// long enough that a busy machine loses none by itself.
+type size struct {
+	ttl                time.Duration
+	processes, inside  int           // workers, in processes of their own and in this one
+	concurrency, batch int           // of a worker; most jobs of one enqueue
+	between            time.Duration // two enqueues of a producer, about
+}
+
+func theSize() size {
+	if raceDetector {
+		return size{ttl: 5 * time.Second, processes: 2, inside: 2, concurrency: 3, batch: 10, between: 500 * time.Millisecond}
+	}
+	return size{ttl: 2 * time.Second, processes: 3, inside: 3, concurrency: 6, batch: 20, between: 250 * time.Millisecond}
+}
 
 // chaosWorld is what the run takes place in: an etcd with users, the networks of all
 // clients, and an operator's client past them.
 type chaosWorld struct {
-	cfg     chaosConfig
-	cluster *etcdtest.Cluster
-	env     *faults.Env
-	admin   *clientv3.Client
-	rpcs    history.RPCs
-	dir     string // for the logs of processes, and pictures; go test -artifacts keeps it
+	cfg           chaosConfig
+	cluster       *etcdtest.Cluster
+	env           *faults.Env
+	adminClient   *clientv3.Client
+	admin, worker login // both empty without auth
+	rpcs          history.RPCs
+	dir           string // for the logs of processes, and pictures; go test -artifacts keeps it
 }
 
 func newChaosWorld(t *testing.T, cfg chaosConfig) *chaosWorld {
 	t.Helper()
 	w := &chaosWorld{cfg: cfg, cluster: etcdtest.New(t, etcdtest.Config{Members: cfg.members}), dir: t.ArtifactDir()}
-	enableAuth(t, w.cluster.Client(t))
-	w.admin = dialAs(t, adminUser, w.cluster.Endpoints())
+	if cfg.auth {
+		w.admin, w.worker = login{adminUser, password}, login{workerUser, password}
+		enableAuth(t, w.cluster.Client(t))
+	}
+	w.adminClient = w.dial(t, w.admin, w.cluster.Endpoints())
 	w.env = &faults.Env{
-		Cluster: w.cluster, Client: w.admin, Root: chaosRoot, Rand: cfg.rng("faults"), User: workerUser, Password: password,
+		Cluster: w.cluster, Client: w.adminClient, Root: chaosRoot, Rand: cfg.rng("faults"), User: w.worker.User, Password: w.worker.Password,
 	}
 	return w
 }
@@ -73,17 +88,46 @@ func enableAuth(t *testing.T, cl *clientv3.Client) {
 	}
 }
 
-// dialAs returns a client that is logged in.
-func dialAs(t *testing.T, user string, endpoints []string) *clientv3.Client {
+// login is a user and a password, or neither.
+type login struct{ User, Password string }
+
+// dial returns a client, which is closed in t's cleanup.
+func (w *chaosWorld) dial(t *testing.T, as login, endpoints []string, opts ...grpc.DialOption) *clientv3.Client {
 	t.Helper()
-	cl, err := clientv3.New(clientv3.Config{
-		Endpoints: endpoints, Username: user, Password: password, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-	})
+	cl, err := newClient(as, endpoints, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cl.Close() }) // whose error is that of its context
+	t.Cleanup(func() {
+		if !closeClient(cl) {
+			t.Errorf("a client of etcd does not close")
+		}
+	})
 	return cl
+}
+
+func newClient(as login, endpoints []string, opts ...grpc.DialOption) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{
+		Endpoints: endpoints, Username: as.User, Password: as.Password, DialTimeout: 3 * time.Second, Logger: zap.NewNop(), DialOptions: opts,
+	})
+}
+
+// closeClient closes a client. False means that it hangs: clientv3 3.7.3 can, for ever,
+// when etcd has refused several watches of one stream, as it does with old tokens.
+func closeClient(cl *clientv3.Client) bool {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = cl.Close() // whose error is that of its context
+	}()
+	late := time.NewTimer(10 * time.Second)
+	defer late.Stop()
+	select {
+	case <-closed:
+		return true
+	case <-late.C:
+		return false
+	}
 }
 
 // network gives a client a network of its own, and returns its endpoints.
@@ -100,7 +144,7 @@ func (w *chaosWorld) network(t *testing.T) (endpoints []string) {
 // openAdmin opens the queue past all proxies.
 func (w *chaosWorld) openAdmin(t *testing.T) *workqueue.Queue {
 	t.Helper()
-	q, err := workqueue.Open(bounded(t), w.admin, workqueue.Config{Queue: chaosQueue, Root: chaosRoot})
+	q, err := workqueue.Open(bounded(t), w.adminClient, workqueue.Config{Queue: chaosQueue, Root: chaosRoot})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,15 +159,7 @@ func (w *chaosWorld) openAdmin(t *testing.T) *workqueue.Queue {
 // dialBehind returns a worker's client that has a network of its own.
 func (w *chaosWorld) dialBehind(t *testing.T) *clientv3.Client {
 	t.Helper()
-	cl, err := clientv3.New(clientv3.Config{
-		Endpoints: w.network(t), Username: workerUser, Password: password, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-		DialOptions: w.rpcs.DialOptions(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cl.Close() }) // whose error is that of its context
-	return cl
+	return w.dial(t, w.worker, w.network(t), w.rpcs.DialOptions()...)
 }
 
 // openBehind opens the queue for a client that has a network of its own, recorded

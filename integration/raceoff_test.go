@@ -1,0 +1,6 @@
+//go:build !race
+
+package integration_test
+
+// raceDetector tells that everything is several times slower.
+const raceDetector = false
