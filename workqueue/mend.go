@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -20,13 +21,15 @@ import (
 // [ErrNewer] too where a newer program could, and wraps coord.ErrInvalid when the key
 // is not one of this queue's jobs.
 func (q *Queue) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int64) bool) (*Job, error) {
-	p, ok := q.store.Keys().Parse(string(kv.Key))
-	where, isJob := placeOf(p.Kind)
-	if !ok || !isJob || p.Queue != q.name {
-		return nil, &coord.InputError{Field: "key", Value: string(kv.Key), Reason: "it is no key of a job of queue " + q.name}
+	where, ok := q.placeOf(string(kv.Key))
+	r, err := (*record)(nil), error(nil)
+	if ok {
+		r, err = q.txns.decode(where, kv)
 	}
-	r, err := q.txns.decode(where, kv)
-	if err != nil {
+	if !ok || err != nil { // a record that can be read names its key
+		if p, parsed := q.store.Keys().Parse(string(kv.Key)); !ok || !parsed || p.Queue != q.name {
+			return nil, &coord.InputError{Field: "key", Value: string(kv.Key), Reason: "it is no key of a job of queue " + q.name}
+		}
 		return nil, err
 	}
 	if ownerLives == nil {
@@ -35,14 +38,14 @@ func (q *Queue) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int6
 	return r.view(q.name, where, kv.ModRevision, time.Now(), ownerLives), nil
 }
 
-// placeOf names the directory of a key's kind.
-func placeOf(kind string) (place, bool) {
-	switch kind {
-	case "jobs":
+// placeOf tells in which directory of jobs a key is.
+func (q *Queue) placeOf(key string) (place, bool) {
+	switch {
+	case strings.HasPrefix(key, q.keys.Jobs()):
 		return inJobs, true
-	case "done":
+	case strings.HasPrefix(key, q.keys.DoneJobs()):
 		return inDone, true
-	case "dead":
+	case strings.HasPrefix(key, q.keys.DeadJobs()):
 		return inDead, true
 	}
 	return 0, false

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -195,7 +196,6 @@ func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys co
 
 // decoded is what a record said.
 type decoded struct {
-	p   coord.ParsedKey
 	job *workqueue.Job
 	err error
 }
@@ -207,28 +207,24 @@ func (l *look) addRecords(q *queueLook, handle *workqueue.Queue, kvs []*mvccpb.K
 	for part := range slices.Chunk(indices(len(kvs)), max(1, (len(kvs)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))) {
 		wait.Go(func() {
 			for _, i := range part {
-				p, ok := keys.Parse(string(kvs[i].Key))
-				if !ok {
-					continue
-				}
-				out[i].p = p
 				out[i].job, out[i].err = handle.Decode(kvs[i], l.lives)
 			}
 		})
 	}
 	wait.Wait()
 	for i, d := range out {
-		switch {
-		case d.p.Kind == "":
-		case d.err != nil:
-			q.unread = append(q.unread, unread{key{string(kvs[i].Key), kvs[i].ModRevision, d.p}, d.err})
-		default:
-			l.addJob(q, d.job, kvs[i])
+		kv := kvs[i]
+		if d.err == nil {
+			l.addJob(q, d.job, kv)
+		} else if p, ok := keys.Parse(string(kv.Key)); ok { // else it is a foreign key
+			q.unread = append(q.unread, unread{key{string(kv.Key), kv.ModRevision, p}, d.err})
+		} else {
+			continue
 		}
-		if d.p.Kind == "done" {
-			q.doneBytes += len(kvs[i].Value)
-			if kvs[i].Lease == 0 {
-				q.noLease = append(q.noLease, kvs[i])
+		if strings.HasPrefix(string(kv.Key), q.keys.DoneJobs()) {
+			q.doneBytes += len(kv.Value)
+			if kv.Lease == 0 {
+				q.noLease = append(q.noLease, kv)
 			}
 		}
 	}
