@@ -4,14 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/explore"
 )
 
 // stageSet is a small world whose every interleaving is to be tried.
@@ -29,94 +28,24 @@ type stageSet struct {
 	// exact keeps revisions as they are, for etcd that is taken back: else states that
 	// differ only in how many revisions went by are one state.
 	exact bool
-	// depth bounds the number of steps; 0 does not.
-	depth int
 }
 
-// report is what a search has seen.
-type report struct {
-	states, steps, depth int
-	applied, refused     int
-	complete             bool // everything within the bounds was seen
-	script               []string
-	err                  error
-}
-
-func (r report) String() string {
-	s := fmt.Sprintf("%d states, %d transitions, depth %d, %d requests applied and %d refused", r.states, r.steps, r.depth, r.applied, r.refused)
-	if !r.complete {
-		s += ", not all"
-	}
-	return s
-}
-
-// node is a state that was reached, and from where.
-type node struct {
-	p      *play
-	parent int
-	line   string
-	depth  int
-}
-
-// explore tries every interleaving, breadth first, so that what it finds is as short
-// as it can be. It stops at the first violation, or after limit states.
-func explore(set stageSet, drop func(builder, compare string) bool, limit int) report {
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	p := set.start(drop)
-	seen := map[uint64]struct{}{}
-	seed := maphash.MakeSeed()
-	var enc encoder
-	seen[maphash.Bytes(seed, enc.encode(p, set.exact))] = struct{}{}
-	nodes := []node{{p: p, parent: -1}}
-	r := report{complete: true}
-	for i := 0; i < len(nodes); i++ {
-		at := nodes[i]
-		if set.depth > 0 && at.depth >= set.depth {
-			r.complete = false
-			continue
-		}
-		for _, line := range set.choices(at.p) {
-			next := at.p.copy()
-			what, err := next.run(line)
+// explore tries every interleaving, or as many states as limit allows.
+func (set stageSet) explore(drop func(builder, compare string) bool, limit int) explore.Report {
+	enc := encoder{exact: set.exact}
+	return explore.World[*play]{
+		Choices: set.choices,
+		Step: func(p *play, line string) (*play, bool, error) {
+			next := p.copy()
+			_, err := next.run(line)
 			if errors.Is(err, errCannot) {
-				continue
+				return nil, false, nil
 			}
-			r.steps++
-			switch {
-			case err != nil:
-				r.script, r.err = append(path(nodes, i), line), err
-				r.states, r.depth = len(nodes), at.depth+1
-				return r
-			case strings.HasPrefix(what, "applied"):
-				r.applied++
-			case strings.HasPrefix(what, "refused"):
-				r.refused++
-			}
-			h := maphash.Bytes(seed, enc.encode(next, set.exact))
-			if _, ok := seen[h]; ok {
-				continue
-			}
-			if len(nodes) >= limit {
-				r.complete = false
-				continue
-			}
-			seen[h] = struct{}{}
-			nodes = append(nodes, node{p: next, parent: i, line: line, depth: at.depth + 1})
-			r.depth = max(r.depth, at.depth+1)
-		}
-		nodes[i].p = nil // its lines are enough to print
-	}
-	r.states = len(nodes)
-	return r
-}
-
-// path is the script that leads to a node.
-func path(nodes []node, i int) (lines []string) {
-	for ; nodes[i].parent >= 0; i = nodes[i].parent {
-		lines = append(lines, nodes[i].line)
-	}
-	slices.Reverse(lines)
-	return lines
+			return next, true, err
+		},
+		Encode: enc.encode,
+		Limit:  limit,
+	}.Run(set.start(drop))
 }
 
 // start is the first state.
@@ -203,33 +132,28 @@ func (set stageSet) choices(p *play) (lines []string) {
 
 // encoder writes plays as bytes: equal ones behave alike from there on.
 type encoder struct {
-	buf  []byte
-	revs []int64
-	rank func(int64) int64
+	explore.Ranks
+	exact bool
+}
+
+func (e *encoder) rank(rev int64) int64 {
+	if e.exact {
+		return rev
+	}
+	return e.Rank(rev)
 }
 
 // encode goes over the play twice: the first time to collect the revisions that
 // occur, so that the second can write their ranks.
-func (e *encoder) encode(p *play, exact bool) []byte {
-	if exact {
-		e.rank = func(r int64) int64 { return r }
-		e.buf = e.play(e.buf[:0], p)
-		return binary.AppendVarint(e.buf, p.etcd.Rev())
+func (e *encoder) encode(b []byte, p *play) []byte {
+	e.Reset()
+	start := len(b)
+	b = e.play(b, p)
+	if e.exact {
+		return binary.AppendVarint(b, p.etcd.Rev())
 	}
-	e.revs = e.revs[:0]
-	e.rank = func(r int64) int64 { e.revs = append(e.revs, r); return 0 }
-	e.buf = e.play(e.buf[:0], p)
-	slices.Sort(e.revs)
-	e.revs = slices.Compact(e.revs)
-	e.rank = func(r int64) int64 {
-		i, _ := slices.BinarySearch(e.revs, r)
-		if r == 0 {
-			return -1
-		}
-		return int64(i)
-	}
-	e.buf = e.play(e.buf[:0], p)
-	return e.buf
+	e.Sort()
+	return e.play(b[:start], p)
 }
 
 func (e *encoder) play(b []byte, p *play) []byte {

@@ -91,7 +91,7 @@ func TestExploreMissesEveryCompare(t *testing.T) {
 			delete(left, h.builder+" "+compare)
 			t.Run(h.builder+"/"+strings.ReplaceAll(compare, " ", "-"), func(t *testing.T) {
 				taken := 0
-				r := explore(h.world, func(builder, c string) bool {
+				r := h.world.explore(func(builder, c string) bool {
 					if builder == h.builder && c == compare {
 						taken++
 						return true
@@ -101,8 +101,8 @@ func TestExploreMissesEveryCompare(t *testing.T) {
 				if taken == 0 {
 					t.Fatal("the world has no such compare")
 				}
-				if !errors.Is(r.err, errViolation) {
-					t.Fatalf("nobody misses it in %q: %v, %v", h.world.name, r, r.err)
+				if !errors.Is(r.Err, errViolation) {
+					t.Fatalf("nobody misses it in %q: %v, %v", h.world.name, r, r.Err)
 				}
 				t.Logf("%v:\n%s", r, h.world.print(r))
 			})
@@ -124,9 +124,9 @@ func TestExploreMissesEveryCompare(t *testing.T) {
 func TestExploreMissesTheLane(t *testing.T) {
 	set := enqueuing
 	set.faults.twice = 1
-	r := explore(set, nil, 100_000)
-	if !errors.Is(r.err, errViolation) || !strings.Contains(r.err.Error(), "2 times") {
-		t.Fatalf("nobody misses the lane: %v, %v", r, r.err)
+	r := set.explore(nil, 100_000)
+	if !errors.Is(r.Err, errViolation) || !strings.Contains(r.Err.Error(), "2 times") {
+		t.Fatalf("nobody misses the lane: %v, %v", r, r.Err)
 	}
 	t.Logf("%v:\n%s", r, set.print(r))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/leasekit/leasekit/internal/explore"
 )
 
 var exploreMore = flag.Bool("explore.more", false, "search the large worlds too: millions of states, minutes")
@@ -202,19 +204,19 @@ func TestExplore(t *testing.T) {
 	states, steps := 0, 0
 	for _, set := range append(huntWorlds(), worlds...) {
 		t.Run(strings.NewReplacer(" ", "-", ",", "").Replace(set.name), func(t *testing.T) {
-			r := explore(set, nil, limit)
+			r := set.explore(nil, limit)
 			t.Log(r)
-			if r.err != nil {
+			if r.Err != nil {
 				t.Errorf("found:\n%s", set.print(r))
 			}
-			states, steps = states+r.states, steps+r.steps
+			states, steps = states+r.States, steps+r.Steps
 		})
 	}
 	t.Logf("%d states, %d transitions in all", states, steps)
 }
 
 // print is what was found, as a scenario.
-func (set stageSet) print(r report) string {
+func (set stageSet) print(r explore.Report) string {
 	cast := strings.Join(set.cast, " ")
 	for name, n := range map[string]int{"max-losses": set.params.MaxLosses, "max-attempts": set.params.MaxAttempts} {
 		if n > 0 {
@@ -222,5 +224,5 @@ func (set stageSet) print(r report) string {
 		}
 	}
 	lines := append(set.setup[:len(set.setup):len(set.setup)], "# and then")
-	return "play " + cast + "\n----\n\nrun\n" + strings.Join(append(lines, r.script...), "\n") + "\n----\n" + r.err.Error()
+	return "play " + cast + "\n----\n\nrun\n" + strings.Join(append(lines, r.Script...), "\n") + "\n----\n" + r.Err.Error()
 }
