@@ -85,6 +85,7 @@ func TestScripts(t *testing.T) {
 			"within":    cmdWithin,
 			"mask":      cmdMask,
 			"pausedfor": cmdPausedFor,
+			"validates": cmdValidates,
 		},
 	})
 }
