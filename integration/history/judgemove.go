@@ -193,7 +193,7 @@ func (r *replay) judgeClaim(m *move) {
 
 // judgeEnding: how a claim ends is in the trail, with its token.
 func (r *replay) judgeEnding(m *move) {
-	from, to := m.from.rec, m.to.rec
+	from, to := forgiven(m.from.rec, m.to.rec), m.to.rec
 	e := to.entry()
 	m.name = endings[e.Outcome]
 	if m.name == "" || to.LogTotal == from.LogTotal {
@@ -213,7 +213,7 @@ func (r *replay) judgeEnding(m *move) {
 
 // judgeCounters: failures and losses are exact.
 func (r *replay) judgeCounters(m *move, e workqueue.Attempt) {
-	from, to := m.from.rec, m.to.rec
+	from, to := forgiven(m.from.rec, m.to.rec), m.to.rec
 	failures, losses := from.Failures, from.Losses
 	switch m.name {
 	case moveFail:
