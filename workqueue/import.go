@@ -16,8 +16,9 @@ import (
 
 // ImportBatch puts jobs back that [Queue.Export] wrote, whatever queue they came
 // from: each where it was, with its whole trail, live ones in the order of the
-// lines. A job that was claimed comes as open, since its owner is not here; by says
-// in its trail who did it. A done job is retained as long as one that is done now.
+// lines. A job that was claimed comes as open, since its owner is not here, or as dead
+// where it may be started only once; by says in its trail who did it. A done job is
+// retained as long as one that is done now.
 //
 // It blocks until every outcome is known or ctx ends. errs[i] is nil when line i was
 // put. [*ExistsError] means that its ID is in use, where Job tells by what: a job of
@@ -64,16 +65,25 @@ func (q *Queue) beginImport(ctx context.Context, line []byte, by By) (*importing
 	if err := im.read(line); err != nil {
 		return nil, &coord.InputError{Field: "line", Value: fmt.Sprintf("%.60s", line), Reason: err.Error()}
 	}
-	if im.record.claimed() {
-		e := event{verb: verbBreak, now: time.Now(), nonce: coord.NewNonce(), by: by}
-		n, err := transition(im.record, inJobs, e)
-		if err != nil {
-			return nil, err
-		}
-		im.record = n.record
+	if err := im.unclaim(by); err != nil {
+		return nil, err
 	}
 	im.record.Seq = q.seq.Add(1)
 	return im, im.send(ctx, importSeen{})
+}
+
+// unclaim takes the owner out, who is not here: the job is open, or dead where it may
+// be started only once.
+func (im *importing) unclaim(by By) error {
+	if !im.record.claimed() {
+		return nil
+	}
+	n, err := transition(im.record, inJobs, event{verb: verbBreak, now: time.Now(), nonce: coord.NewNonce(), by: by})
+	if err != nil {
+		return err
+	}
+	im.record, im.where = n.record, n.where
+	return nil
 }
 
 // read takes a line apart and checks it.
