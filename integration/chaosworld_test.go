@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -167,7 +168,9 @@ func (w *chaosWorld) dialBehind(t *testing.T) *clientv3.Client {
 func (w *chaosWorld) openBehind(t *testing.T, rec *history.Recorder, name string) *history.Queue {
 	t.Helper()
 	cl := w.dialBehind(t)
-	q, err := workqueue.Open(bounded(t), cl, queueConfig(zap.New(rec.Reached().Core())))
+	q, err := insist(bounded(t), func(ctx context.Context) (*workqueue.Queue, error) {
+		return workqueue.Open(ctx, cl, queueConfig(zap.New(rec.Reached().Core())))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
