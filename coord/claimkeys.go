@@ -49,3 +49,9 @@ func (k claimKeys) slot(i int) string {
 func (k claimKeys) entry(sid string, n int64) string {
 	return k.wait + sid + "-" + strconv.FormatInt(n, 10)
 }
+
+// Lock is the prefix of everything of one lock.
+func (k Keyspace) Lock(name string) string { return k.lock(name).root }
+
+// Election is the prefix of everything of one election.
+func (k Keyspace) Election(name string) string { return k.election(name).root }

@@ -70,6 +70,15 @@ func (k Keyspace) Sessions() string { return k.root + "sessions/" }
 // Session is the key of one session; sid is as [Session.ID] returns it.
 func (k Keyspace) Session(sid string) string { return k.Sessions() + sid }
 
+// SessionsOf is the prefix of the sessions of one identity: a role that may write it
+// can be that identity and no other.
+func (k Keyspace) SessionsOf(identity string) string {
+	return k.Sessions() + escapeIdentity(identity) + "."
+}
+
+// LanesOf is the prefix of the lanes of one identity.
+func (k Keyspace) LanesOf(identity string) string { return k.Lanes() + escapeIdentity(identity) + "." }
+
 // Lanes is the prefix of all lanes.
 func (k Keyspace) Lanes() string { return k.root + "lanes/" }
 
@@ -94,6 +103,9 @@ func (q QueueKeys) Name() string { return q.name }
 
 // Prefix is the prefix of everything that belongs to the queue.
 func (q QueueKeys) Prefix() string { return q.prefix }
+
+// DispatcherElection is the name of the election whose leader dispatches the queue.
+func (q QueueKeys) DispatcherElection() string { return "dispatcher:" + q.name }
 
 // Config holds mode, pause and limits.
 func (q QueueKeys) Config() string { return q.prefix + "config" }

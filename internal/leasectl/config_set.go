@@ -16,6 +16,7 @@ takes a setting out. The settings:
 
   endpoints          URL[,URL...]
   root               the key prefix of one tenant or environment
+  as                 who one is for others and for roles
   cacert cert key    files, as the flags of these names
   user               and with it one of
   password_file      a file that holds the password

@@ -17,6 +17,5 @@ is stopped and the exit code is 121. Run it in a loop to stand again.`,
 		Example: `  leasectl elections campaign scheduler --as node-a -- ./scheduler
   while true; do leasectl elections campaign scheduler -- ./scheduler; done`,
 	})
-	cmd.Flags().StringVar(&o.identity, "as", "", "the candidate's `ID`, for people and for transfer (default the host's name)")
 	return cmd
 }

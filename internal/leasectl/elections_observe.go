@@ -40,7 +40,7 @@ unknown means that etcd could not tell lately, never that nobody leads.`,
 }
 
 func (a *app) observe(ctx context.Context, c *connection, name, format string, changes int) error {
-	e, err := election.New(c.Client, election.Config{Name: name, Root: c.root})
+	e, err := election.New(c.Client, election.Config{Name: name, Root: c.root, Identity: a.settings.identity})
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ variable. leasectl config view --show-origin tells what is in use and why.
 
   LEASECTL_ENDPOINTS      ETCDCTL_ENDPOINTS     --endpoints
   LEASECTL_ROOT                                 --root
+  LEASECTL_AS                                   --as
   LEASECTL_CACERT         ETCDCTL_CACERT        --cacert
   LEASECTL_CERT           ETCDCTL_CERT          --cert
   LEASECTL_KEY            ETCDCTL_KEY           --key

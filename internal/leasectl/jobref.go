@@ -69,7 +69,7 @@ func (a *app) withEtcd(ctx context.Context, f func(*connection) error) error {
 func (a *app) openQueue(ctx context.Context, c *connection, name string, log *zap.Logger) (*workqueue.Queue, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	return workqueue.Open(ctx, c.Client, workqueue.Config{Queue: name, Root: c.root, MaxPayload: maxPayload, Logger: log})
+	return workqueue.Open(ctx, c.Client, workqueue.Config{Queue: name, Root: c.root, Identity: a.settings.identity, MaxPayload: maxPayload, Logger: log})
 }
 
 // bounded limits one call to etcd: a library waits as long as its context, a person does not.

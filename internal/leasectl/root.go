@@ -93,6 +93,7 @@ func verbs(a *app) []*cobra.Command {
 		newBench(a),
 		newExport(a),
 		newImport(a),
+		newAuth(a),
 		newConfig(a),
 		newSchema(a),
 		newDocs(a),

@@ -37,7 +37,6 @@ func (a *app) printSession(format string, s *coord.Session) error {
 }
 
 func newSessionOpen(a *app) *cobra.Command {
-	var identity string
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use:   "open",
@@ -49,10 +48,7 @@ by default); -o json shows the granted one, in seconds.`,
   leasectl session open -o json`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("as") && identity == "" {
-				return usagef("--as NAME, or no --as at all", "--as is empty: a name that a script forgot would be the host's")
-			}
-			return a.withSession(cmd.Context(), coord.SessionConfig{Identity: identity, TTL: ttl}, func(ctx context.Context, format string, s *coord.Session) error {
+			return a.withSession(cmd.Context(), coord.SessionConfig{Identity: a.settings.identity, TTL: ttl}, func(ctx context.Context, format string, s *coord.Session) error {
 				if err := s.Leave(ctx); err != nil {
 					return err
 				}
@@ -60,7 +56,6 @@ by default); -o json shows the granted one, in seconds.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&identity, "as", "", "call the owner `NAME` (default: the host's name)")
 	cmd.Flags().DurationVar(&ttl, "ttl", 10*time.Second, "others take over `TIME` after the last renewal")
 	return cmd
 }
@@ -110,11 +105,6 @@ func (a *app) withSession(ctx context.Context, cfg coord.SessionConfig, f func(c
 	format, err := a.format(formatName, formatJSON)
 	if err != nil {
 		return err
-	}
-	if cfg.Identity != "" {
-		if err := coord.ValidateName("as", cfg.Identity); err != nil {
-			return err
-		}
 	}
 	return a.withEtcd(ctx, func(c *connection) error {
 		ctx, cancel := a.bounded(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/spf13/pflag"
 )
@@ -13,6 +14,7 @@ import (
 // settings are the values of the global flags, from the command line, the environment, the context or the defaults.
 type settings struct {
 	context      string
+	identity     string // "" is the host's name
 	endpoints    string
 	root         string
 	cacert       string
@@ -52,6 +54,7 @@ type globalFlag struct {
 var globalFlags = []globalFlag{
 	{"endpoints", "LEASECTL_ENDPOINTS", "endpoints", "ETCDCTL_ENDPOINTS"},
 	{"root", "LEASECTL_ROOT", "root", ""},
+	{"as", "LEASECTL_AS", "as", ""},
 	{"cacert", "LEASECTL_CACERT", "cacert", "ETCDCTL_CACERT"},
 	{"cert", "LEASECTL_CERT", "cert", "ETCDCTL_CERT"},
 	{"key", "LEASECTL_KEY", "key", "ETCDCTL_KEY"},
@@ -66,6 +69,7 @@ func (s *settings) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.context, "context", "", "use the context `NAME` of leasectl config; "+noContext+" is to use none")
 	f.StringVar(&s.endpoints, "endpoints", "", "reach etcd at `URL`[,URL...] (default http://"+defaultEndpoint+")")
 	f.StringVar(&s.root, "root", defaultRoot, "work under the key `PREFIX` of one tenant or environment")
+	f.StringVar(&s.identity, "as", "", "be `NAME` for others and for roles: sessions and lanes begin with it (default the host's name)")
 	f.StringVar(&s.cacert, "cacert", "", "trust the servers whose certificates are signed by those in `FILE`")
 	f.StringVar(&s.cert, "cert", "", "show the client certificate in `FILE`; needs --key")
 	f.StringVar(&s.key, "key", "", "the key of --cert, in `FILE`")
@@ -96,6 +100,14 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 			return usagef(try, "value %q of %s is not valid for --%s", value, origin, g.flag)
 		}
 		s.origin[g.flag] = origin
+	}
+	if f.Changed("as") && s.identity == "" {
+		return usagef("--as NAME, or no --as at all", "--as is empty: a name that a script forgot would be the host's")
+	}
+	if s.identity != "" {
+		if err := coord.ValidateName("as", s.identity); err != nil {
+			return err
+		}
 	}
 	if s.dialTimeout <= 0 {
 		return usagef("--dial-timeout 5s", "%s is %v: it must be positive", s.source("dial-timeout"), s.dialTimeout)

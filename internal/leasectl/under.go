@@ -1,7 +1,6 @@
 package leasectl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,13 +22,12 @@ const (
 // underOptions are what it takes to run a command under a claim.
 type underOptions struct {
 	claimNoun
-	claim    func(*coord.Session, string) *coord.Lock
-	identity string
-	ttl      time.Duration
-	grace    time.Duration
-	timeout  time.Duration
-	forever  bool      // no timeout
-	until    time.Time // when it ends, else
+	claim   func(*coord.Session, string) *coord.Lock
+	ttl     time.Duration
+	grace   time.Duration
+	timeout time.Duration
+	forever bool      // no timeout
+	until   time.Time // when it ends, else
 }
 
 // newUnder completes a verb that runs a command under a claim.
@@ -44,9 +42,6 @@ func newUnder(a *app, o *underOptions, cmd *cobra.Command) *cobra.Command {
 			return err
 		}
 		if err := coord.ValidateName(o.noun, args[0]); err != nil {
-			return err
-		}
-		if err := coord.ValidateName("identity", cmp.Or(o.identity, "x")); err != nil {
 			return err
 		}
 		return a.runUnder(cmd.Context(), args[0], args[dash:], o)
@@ -113,7 +108,7 @@ func (a *app) standAgain(ctx context.Context, o *underOptions, stand func() erro
 func (a *app) underSession(ctx context.Context, c *connection, name string, argv []string, o *underOptions) (err error) {
 	opening, cancel := a.bounded(ctx)
 	defer cancel()
-	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Identity: o.identity, TTL: o.ttl})
+	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl})
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,7 @@ func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOp
 		a: a, q: q, o: o, log: log, open: map[attemptKey]bool{},
 		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Stderr: log.child()},
 	}
-	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, TTL: o.ttl, Logger: log.zap()})
+	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl, Logger: log.zap()})
 	return s
 }
 

@@ -31,6 +31,7 @@ type File struct {
 type Context struct {
 	Endpoints       []string `json:"endpoints,omitempty"`
 	Root            string   `json:"root,omitempty"`
+	As              string   `json:"as,omitempty"`
 	CACert          string   `json:"cacert,omitempty"`
 	Cert            string   `json:"cert,omitempty"`
 	Key             string   `json:"key,omitempty"`

@@ -14,7 +14,7 @@ func TestSaveKeepsEverything(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "config.yaml")
 	want := contexts.File{Current: "p", Previous: "q", Contexts: map[string]contexts.Context{
 		"p": {
-			Endpoints: []string{"https://a:1", "https://b:2"}, Root: "/x/", CACert: "ca", Cert: "c", Key: "k", User: "u",
+			Endpoints: []string{"https://a:1", "https://b:2"}, Root: "/x/", As: "n", CACert: "ca", Cert: "c", Key: "k", User: "u",
 			PasswordCommand: "pass show x", DialTimeout: "3s", Output: "json", ReadOnly: true, Confirm: contexts.ConfirmYes,
 		},
 		"q": {},

@@ -34,6 +34,7 @@ var fields = []field{
 		},
 	},
 	text("root", func(c *Context) *string { return &c.Root }),
+	text("as", func(c *Context) *string { return &c.As }),
 	text("cacert", func(c *Context) *string { return &c.CACert }),
 	text("cert", func(c *Context) *string { return &c.Cert }),
 	text("key", func(c *Context) *string { return &c.Key }),

@@ -1,0 +1,266 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/spf13/cobra"
+)
+
+func newAuth(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "auth",
+		Short: "Ask what one may do, and make roles that may do no more than they need",
+		Long: `Ask what one may do, and make roles that may do no more than they need. Roles keep
+queues and identities apart; who may write a queue's jobs can also spoil them.`,
+		GroupID: groupOther,
+		Example: `  leasectl auth whoami
+  leasectl auth can-i work mail
+  leasectl auth roles --queue mail --as node-a --role worker`,
+	}, newAuthWhoami(a), newAuthCanI(a), newAuthRoles(a))
+}
+
+// queueRoles returns the roles for a queue.
+func (a *app) queueRoles(c *connection, queue string) ([]roles.Role, error) {
+	if err := coord.ValidateName("queue", queue); err != nil {
+		return nil, err
+	}
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return nil, err
+	}
+	return roles.For(store.Keys(), queue, a.settings.identity), nil
+}
+
+func newAuthWhoami(a *app) *cobra.Command {
+	var o listOptions
+	cmd := &cobra.Command{
+		Use:     "whoami",
+		Short:   "Show as whom one is logged in, with which roles",
+		Example: `  leasectl auth whoami`,
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runItem(cmd.Context(), a, o, lister[roles.Granted]{
+				view: view[roles.Granted]{
+					name: func(g roles.Granted) string { return "user/" + g.User },
+					columns: []column[roles.Granted]{
+						{"USER", func(g roles.Granted) string { return g.User }},
+						{"ROLES", func(g roles.Granted) string { return strings.Join(g.Roles, ",") }},
+						{"EVERYTHING", func(g roles.Granted) string { return yesNo(g.Everything) }},
+					},
+				},
+				load: func(ctx context.Context, c *connection) ([]roles.Granted, error) {
+					g, err := a.granted(ctx, c)
+					return []roles.Granted{g}, err
+				},
+			})
+		},
+	}
+	o.addStaticFlags(cmd)
+	return cmd
+}
+
+func (a *app) granted(ctx context.Context, c *connection) (roles.Granted, error) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	return roles.Ask(ctx, c.Client, c.Username)
+}
+
+// abilities are what can-i asks for, and the role that has it.
+var abilities = []struct{ verb, role string }{
+	{"view", roles.Viewer}, {"enqueue", roles.Producer}, {"work", roles.Worker}, {"dispatch", roles.Dispatcher}, {"repair", roles.Operator},
+}
+
+func newAuthCanI(a *app) *cobra.Command {
+	var verbs []string
+	for _, b := range abilities {
+		verbs = append(verbs, b.verb)
+	}
+	return &cobra.Command{
+		Use:   "can-i VERB QUEUE",
+		Short: "Ask whether one may view, enqueue to, work, dispatch or repair a queue",
+		Long: `Ask whether one may view, enqueue to, work, dispatch or repair a queue, as the roles
+of the user say; nothing is tried. It prints yes, or no with each permission that is
+missing on stderr, and exits with 4 for no.`,
+		Example: `  leasectl auth can-i work mail
+  leasectl auth can-i work mail --as node-a && leasectl work mail -- ./send`,
+		Args: takes("VERB", "QUEUE"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return verbs, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i := slices.Index(verbs, args[0])
+			if i < 0 {
+				return usagef(helpOf(cmd), "%sVERB is %q: it is one of %s", verbPrefix(cmd), args[0], strings.Join(verbs, ", "))
+			}
+			return a.withEtcd(cmd.Context(), func(c *connection) error {
+				return a.canI(cmd.Context(), c, abilities[i].role, args[0], args[1])
+			})
+		},
+	}
+}
+
+func (a *app) canI(ctx context.Context, c *connection, role, verb, queue string) error {
+	all, err := a.queueRoles(c, queue)
+	if err != nil {
+		return err
+	}
+	g, err := a.granted(ctx, c)
+	if err != nil {
+		return err
+	}
+	wanted := all[slices.IndexFunc(all, func(r roles.Role) bool { return r.Name == role })]
+	lacks := g.Lacks(wanted.Permissions)
+	if len(lacks) == 0 {
+		return a.printLine("yes")
+	}
+	if err := a.printLine("no"); err != nil {
+		return err
+	}
+	for _, p := range lacks {
+		a.notef("missing: %s on %s (%s)", p.Type, p.Key, p.Why)
+	}
+	return &failure{
+		code: exitAuth, err: fmt.Errorf("user %q may not %s queue %s", g.User, verb, queue),
+		try: fmt.Sprintf("leasectl auth roles --queue %s --role %s, for who may grant it", queue, role),
+	}
+}
+
+type authRolesOptions struct {
+	mutation
+	queue string
+	only  []string
+	apply bool
+}
+
+func newAuthRoles(a *app) *cobra.Command {
+	var o authRolesOptions
+	cmd := &cobra.Command{
+		Use:   "roles --queue QUEUE",
+		Short: "Print the etcd roles for a queue, or make them with --apply",
+		Long: `Print the commands of etcdctl that make the roles for a queue, each with what it needs
+and no more; with --apply make them, which takes the root role. Existing roles are
+only added to. The roles:
+
+  viewer      list, watch, describe, doctor; no change
+  producer    enqueue, and wait for results
+  worker      claim, take over, complete; and enqueue
+  dispatcher  hand out jobs, beside everything that a worker can
+  operator    everything under the root
+
+With --as a role is for that identity (--as of every command, Identity in the
+libraries): then it cannot end others' sessions. Give each fleet its identity. A role separates
+queues, not the members of one: fencing guards against bugs, not against malice.`,
+		Example: `  leasectl auth roles --queue mail
+  leasectl auth roles --queue mail --as node-a --role worker | sh
+  leasectl auth roles --queue mail --role producer,worker --apply --yes`,
+		Args: takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.queue == "" {
+				return usagef("--queue QUEUE", "--queue is missing: roles are for one queue")
+			}
+			return a.runAuthRoles(cmd.Context(), o)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&o.queue, "queue", "", "roles for `QUEUE`")
+	cmd.Flags().StringSliceVar(&o.only, "role", nil, "only `ROLE`[,ROLE...]")
+	cmd.Flags().BoolVar(&o.apply, "apply", false, "make the roles in etcd, as root")
+	return cmd
+}
+
+func (a *app) runAuthRoles(ctx context.Context, o authRolesOptions) error {
+	format, err := a.format(formatTable, formatJSON, formatYAML)
+	if err != nil {
+		return err
+	}
+	return a.withEtcd(ctx, func(c *connection) error {
+		wanted, err := a.queueRoles(c, o.queue)
+		if err != nil {
+			return err
+		}
+		if wanted, err = pickRoles(wanted, o.only); err != nil {
+			return err
+		}
+		if o.apply {
+			return a.applyRoles(ctx, c, wanted, o)
+		}
+		if format != formatTable {
+			return printList(printer{w: a.out, format: format}, view[roles.Role]{}, wanted)
+		}
+		for _, line := range a.etcdctlLines(wanted, o.queue) {
+			if err := a.printLine(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func pickRoles(all []roles.Role, only []string) (picked []roles.Role, err error) {
+	if len(only) == 0 {
+		return all, nil
+	}
+	for _, name := range only {
+		i := slices.IndexFunc(all, func(r roles.Role) bool { return r.Name == name })
+		if i < 0 {
+			return nil, usagef("--role worker", "--role has %q: it is viewer, producer, worker, dispatcher or operator", name)
+		}
+		picked = append(picked, all[i])
+	}
+	return picked, nil
+}
+
+// roleName names a role in etcd, which knows no other order among them.
+func (a *app) roleName(r roles.Role, queue string) string {
+	name := "leasekit-" + queue + "-" + r.Name
+	switch {
+	case r.Name == roles.Viewer || r.Name == roles.Operator: // of the whole root
+		return "leasekit-" + r.Name
+	case a.settings.identity != "":
+		return name + "-" + a.settings.identity
+	}
+	return name
+}
+
+func (a *app) etcdctlLines(wanted []roles.Role, queue string) (lines []string) {
+	for _, r := range wanted {
+		name := a.roleName(r, queue)
+		lines = append(lines, "# "+r.Name+" can: "+r.Can+"; cannot: "+r.Cannot, "etcdctl role add "+name)
+		for _, p := range r.Permissions {
+			lines = append(lines, "etcdctl "+p.Etcdctl(name)+" # "+p.Why)
+		}
+	}
+	return lines
+}
+
+func (a *app) applyRoles(ctx context.Context, c *connection, wanted []roles.Role, o authRolesOptions) error {
+	var names []string
+	for _, r := range wanted {
+		names = append(names, a.roleName(r, o.queue))
+	}
+	would := ""
+	if o.dryRun {
+		would = "would "
+	}
+	a.notef("%s: %smake or extend the roles %s", c.where(), would, strings.Join(names, ", "))
+	if err := a.confirm(&o.mutation, "Make or extend %s", plural(len(wanted), "role")); err != nil || o.dryRun {
+		return err
+	}
+	for i, r := range wanted {
+		bounded, cancel := a.bounded(ctx)
+		err := roles.Apply(bounded, c.Client, names[i], r.Permissions)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if err := a.printLine("role/" + names[i] + " granted"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

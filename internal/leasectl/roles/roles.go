@@ -1,0 +1,119 @@
+// Package roles knows which etcd permissions people and programs need, and no more: what each role may do on which
+// keys, what a user has been granted, and whether that suffices. Only Apply and Ask talk to etcd.
+package roles
+
+import (
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// Permission is one grant on a key, or on all keys with a prefix.
+type Permission struct {
+	// Type is read, write or readwrite, as etcdctl spells it.
+	Type string `json:"type"`
+	// Key is the key, or the prefix.
+	Key string `json:"key"`
+	// Prefix tells that it is a prefix.
+	Prefix bool `json:"prefix"`
+	// Why says what needs it.
+	Why string `json:"why"`
+}
+
+// end is the end of the range that etcd is told.
+func (p Permission) end() string {
+	if p.Prefix {
+		return clientv3.GetPrefixRangeEnd(p.Key)
+	}
+	return ""
+}
+
+// Etcdctl is the arguments of etcdctl that grant it to a role.
+func (p Permission) Etcdctl(role string) string {
+	prefix := ""
+	if p.Prefix {
+		prefix = "--prefix=true "
+	}
+	return "role grant-permission " + role + " " + prefix + p.Type + " " + quote(p.Key)
+}
+
+// quote protects a key from a shell.
+func quote(key string) string {
+	if strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-%") == "" {
+		return key
+	}
+	return "'" + strings.ReplaceAll(key, "'", `'\''`) + "'"
+}
+
+// Role is what one kind of user needs.
+type Role struct {
+	// Name is viewer, producer, worker, dispatcher or operator.
+	Name string `json:"name"`
+	// Can says what it is for.
+	Can string `json:"can"`
+	// Cannot says what it keeps out.
+	Cannot string `json:"cannot"`
+	// Permissions are its grants.
+	Permissions []Permission `json:"permissions"`
+}
+
+// The names of the roles.
+const (
+	Viewer     = "viewer"
+	Producer   = "producer"
+	Worker     = "worker"
+	Dispatcher = "dispatcher"
+	Operator   = "operator"
+)
+
+const (
+	read      = "read"
+	readwrite = "readwrite"
+)
+
+// For returns the roles for one queue, for users whose identity is that, which "" leaves open: then they can be each
+// other, and end each other's sessions.
+func For(keys coord.Keyspace, queue, identity string) []Role {
+	all := func(typ, key, why string) Permission { return Permission{typ, key, true, why} }
+	q := keys.Queue(queue)
+	sessions, lanes := keys.Sessions(), keys.Lanes()
+	if identity != "" {
+		sessions, lanes = keys.SessionsOf(identity), keys.LanesOf(identity)
+	}
+	jobs := []Permission{
+		{read, q.Config(), false, "whether the queue is paused, and its mode"},
+		all(readwrite, q.Jobs(), "live jobs"),
+		all(readwrite, q.Prefix()+"payloads/", "payloads above 1 KiB"),
+		all(readwrite, q.Prefix()+"progress/", "progress and checkpoints"),
+		all(readwrite, q.DoneJobs(), "what is over: compared by enqueue, written by completion"),
+		all(readwrite, q.DeadJobs(), "dead letters: compared by enqueue, written by failures"),
+		all(readwrite, lanes, "lanes, in which every write travels"),
+	}
+	work := append(append([]Permission{}, jobs...),
+		Permission{readwrite, keys.Meta(), false, "the schema: the first session writes it"},
+		all(read, keys.Sessions(), "who is alive"),
+		all(readwrite, sessions, "its own sessions"),
+		all(readwrite, q.Workers(), "its registration"),
+		all(readwrite, q.Prefix()+"assigned/", "its inbox, and those of owners that it replaces"),
+		all(readwrite, q.RefusedWrites(), "the evidence of refused late writes"),
+		all(read, keys.Election(q.DispatcherElection()), "whether anybody dispatches"),
+	)
+	return []Role{
+		{
+			Viewer, "list, watch, describe, status, doctor without --fix", "change anything",
+			[]Permission{all(read, keys.Root(), "everything under the root")},
+		},
+		{Producer, "enqueue, and wait for results", "work jobs, open sessions, other queues; it can overwrite jobs: etcd has no right to create only", jobs},
+		{Worker, "claim, take over, complete; and enqueue", "other queues; with --as: be others, and end their sessions", work},
+		{
+			Dispatcher, "hand out jobs, beside everything that a worker can", "other queues",
+			append(append([]Permission{}, work...), all(readwrite, keys.Election(q.DispatcherElection()), "the election of the dispatcher")),
+		},
+		{
+			Operator, "everything under the root: repair, revoke sessions, force locks", "other roots, etcd's own administration",
+			[]Permission{all(readwrite, keys.Root(), "everything under the root")},
+		},
+	}
+}
