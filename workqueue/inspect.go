@@ -69,9 +69,10 @@ func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (locat
 
 // ownerLives asks etcd whether a claim's owner has its session.
 func (q *Queue) ownerLives(ctx context.Context, sid string, rev int64) (bool, error) {
-	resp, err := q.store.Get(ctx, q.store.Keys().Session(sid))
+	key := q.store.Keys().Session(sid)
+	resp, err := q.store.Get(ctx, key)
 	if err != nil {
-		return false, err
+		return false, unreadable(key, err)
 	}
 	return len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == rev, nil
 }

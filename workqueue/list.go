@@ -159,7 +159,11 @@ func (l *listing) load(ctx context.Context, prefix string) error {
 	if !l.f.wantsOwners(l.where) {
 		return scan(nil, 0)
 	}
-	return l.q.withOwners(ctx, scan)
+	lives, rev, err := l.q.liveOwners(ctx)
+	if err != nil {
+		return err
+	}
+	return scan(lives, rev) // at that revision: no owner came or went in between
 }
 
 // unreadable names what could not be read, for whoever has to grant it.
@@ -168,16 +172,6 @@ func unreadable(prefix string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("read %s: %w", prefix, err)
-}
-
-// withOwners calls scan with who is alive, and the revision at which that was so: jobs
-// that are read there have no owner that came or went meanwhile.
-func (q *Queue) withOwners(ctx context.Context, scan func(lives func(string, int64) bool, rev int64) error) error {
-	lives, rev, err := q.liveOwners(ctx)
-	if err != nil {
-		return err
-	}
-	return scan(lives, rev)
 }
 
 // full tells that nothing better can come: dead and done jobs come in their order.

@@ -161,7 +161,7 @@ func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool
 func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
 	names, err := workqueue.Queues(ctx, c.Client, c.root)
 	if code := exitCode(err); code == exitAuth {
-		return nil, &failure{err: err, try: "name the QUEUE that you may read"}
+		return nil, &failure{err: err, try: "name the QUEUE that you may read, where the command takes one, or grant the user read on " + c.root}
 	}
 	return names, err
 }

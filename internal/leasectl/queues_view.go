@@ -104,6 +104,9 @@ func (a *app) readQueue(ctx context.Context, c *connection, name string) (queueI
 	defer func() { _ = q.Close() }() // nothing was written
 	now := time.Now()
 	s, err := q.StatsSince(ctx, now.Add(-recently))
+	if s.OwnersUnknown {
+		a.notef("warning: you may not read who is alive, under %s of the root: orphans of queue %s count as claimed", "sessions/", name)
+	}
 	return queueItemOf(name, s, now), err
 }
 

@@ -21,14 +21,14 @@ func problemsOf(queues []queueItem, now time.Time) []problemItem {
 			add("J1", "leasectl doctor --fix", "%s", orphanText(q))
 		}
 		if q.Ready > 0 && q.Workers == 0 && q.Claimed == 0 && !q.Paused {
-			add("Q1", "leasectl work "+name+" -- CMD", "queue %s has %d ready jobs, the oldest for %s, and nobody who works them",
-				q.Name, q.Ready, sinceOrNil(q.Oldest))
+			add("Q1", "leasectl work "+name+" -- CMD", "queue %s has %s, the oldest for %s, and nobody who works it",
+				q.Name, countOf(q.Ready, "ready job"), sinceOrNil(q.Oldest))
 		}
 		if q.Paused && q.PausedAt != nil && now.Sub(*q.PausedAt) > pausedLong {
 			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", q.Name, age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
 		}
 		if q.Unreadable > 0 {
-			add("J2", "leasectl doctor --fix", "%d records of queue %s cannot be read", q.Unreadable, q.Name)
+			add("J2", "leasectl doctor --fix", "%s of queue %s cannot be read", countOf(q.Unreadable, "record"), q.Name)
 		}
 	}
 	return problems
