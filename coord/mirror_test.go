@@ -348,7 +348,7 @@ func TestSurvives_34_SilentEndpoint(t *testing.T) {
 		put(t, direct, key, value)
 		mem.waitFor(key, value)
 		// 2.5 x Quiet to leave; then it may meet the silent one once more.
-		if got := time.Since(began); got > 5*quiet+2*time.Second {
+		if got := time.Since(began); got > 5*quiet+10*time.Second {
 			t.Errorf("endpoint %d silent: the event came after %v", i, got)
 		}
 		server.Proxy(i).Heal()
@@ -374,7 +374,7 @@ func TestSurvives_34_OnlyEndpointSilent(t *testing.T) {
 		if err := rec.Wait(within(t), "Watch.open", 1); err != nil { // it has left
 			t.Fatal(err)
 		}
-		if got := time.Since(began); got > 5*quiet/2+time.Second {
+		if got := time.Since(began); got > 5*quiet/2+5*time.Second {
 			t.Errorf("left a silent stream after %v, want 2.5 x %v", got, quiet)
 		}
 		// It keeps trying, however long that takes.

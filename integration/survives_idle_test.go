@@ -3,6 +3,7 @@
 package integration_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -53,6 +55,20 @@ func TestSurvives_35_ProcessesWithoutEtcdAreIdle(t *testing.T) {
 	}
 	idle := []*process{start(t, c.Endpoints()[0], root, "2s", "block"), start(t, c.Endpoints()[0], root, "2s", "dispatch")}
 	ping("before")
+	dispatchers, err := election.New(cl, election.Config{Name: q.DispatcherElection(), Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(bounded(t))
+	states := dispatchers.Observe(ctx)
+	for st := range states {
+		if st.Status == election.Leader {
+			break // both are up
+		}
+	}
+	stop()
+	for range states {
+	}
 	c.Member(0).Stop()
 	var before []time.Duration
 	for _, p := range idle {

@@ -47,7 +47,7 @@ func TestSurvives_10_MassExpiry(t *testing.T) {
 	c := etcdtest.New(t, etcdtest.Config{Proxies: true})
 	cl, root := c.Client(t), etcdtest.Root(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
-	enqueue(t, q, numbered(sessions*each, workqueue.Params{})...)
+	enqueue(t, q, numbered(sessions*each, workqueue.Params{MaxLosses: 50})...)
 	mine := c.ProxiedClient(t)
 	doomed := openAt(t, mine, workqueue.Config{Root: root})
 	var wg sync.WaitGroup
@@ -55,7 +55,8 @@ func TestSurvives_10_MassExpiry(t *testing.T) {
 	for s := range slices.Values(sessionsOf(t, mine, root, sessions)) {
 		wg.Go(func() {
 			for range each {
-				if _, err := doomed.Claim(bounded(t), s); err != nil {
+				// On a busy machine some end even before they are cut off: that counts too.
+				if _, err := doomed.Claim(bounded(t), s); err != nil && s.Err() == nil {
 					t.Error(err)
 				}
 			}
@@ -79,14 +80,14 @@ func TestSurvives_10_MassExpiry(t *testing.T) {
 	enqueue(t, q, workqueue.Params{ID: "serving"})
 	wait(t, q, "serving") // by one who has seen them all alive
 	c.Proxy(0).Pause()
-	began := time.Now()
+	began, early := time.Now(), len(lost)
 	for range sessions {
 		receive(t, lost, "a cut-off session ends")
 	}
 	if err := q.WaitEmpty(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("all is done %v after the cut; claims took %v at the median, %v at p99", time.Since(began), claims.at(.5), claims.at(.99))
+	t.Logf("%d sessions had ended before; all is done %v after the cut; claims took %v at the median, %v at p99", early, time.Since(began), claims.at(.5), claims.at(.99))
 	once(t, runs, sessions*each+1)
 	if got := claims.at(.99); got > 10*time.Second {
 		t.Errorf("claims took %v at p99", got)
@@ -102,7 +103,7 @@ func sessionsOf(t *testing.T, cl *clientv3.Client, root string, n int) []*coord.
 	for w := range 20 {
 		wg.Go(func() {
 			for i := w; i < n; i += 20 {
-				s, err := coord.OpenSession(bounded(t), cl, coord.SessionConfig{Root: root, TTL: 10 * time.Second})
+				s, err := coord.OpenSession(bounded(t), cl, coord.SessionConfig{Root: root, TTL: 12 * time.Second})
 				if err != nil {
 					t.Error(err)
 					return
