@@ -1,10 +1,8 @@
 package leasectl
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 )
@@ -39,7 +37,7 @@ stops what it runs, and opens another session; its late results are refused, and
 its jobs are worked again. Jobs, queues and locks stay as they are. Attempts that
 are lost by this count only where their process is gone.`, c.where(), len(all))
 		if len(all) > 0 {
-			if err := a.confirmByName(&o.mutation, c.root, fmt.Sprintf("End %d sessions under %s", len(all), c.root)); err != nil {
+			if err := a.confirmTyped(&o.mutation, "root", c.root, fmt.Sprintf("This ends %d sessions under %s", len(all), c.root)); err != nil {
 				return err
 			}
 		}
@@ -88,25 +86,6 @@ func (a *app) printRestored(o doctorOptions, res restored) error {
 	}
 	if failed := len(res.Sessions) - res.Ended; failed > 0 && !o.dryRun {
 		return &failure{code: exitPartly, err: fmt.Errorf("%d of %d sessions not ended", failed, len(res.Sessions)), try: "the same command again"}
-	}
-	return nil
-}
-
-// confirmByName has a person type a name before something severe.
-func (a *app) confirmByName(m *mutation, name, what string) error {
-	if m.yes || m.dryRun {
-		return nil
-	}
-	if m.noInput || !isTerminal(a.in) {
-		return usagef("the same with --yes", "%s needs a confirmation", what)
-	}
-	fmt.Fprintf(a.err, "%s? Type %s to confirm: ", what, name)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil {
-		return usagef("the same with --yes", "%s needs a confirmation", what)
-	}
-	if strings.TrimSpace(answer) != name {
-		return &failure{code: exitFailed, err: fmt.Errorf("%s: not confirmed, nothing changed", what)}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +221,22 @@ var damages = []damage{
 		},
 		says: []string{"WARN  K1", "1 key outside the schema", "notes", "etcdctl get"},
 		mend: func(r *doctorRig) { r.delete(r.keys.Root() + "notes") }},
+	{code: "K1", name: "among the jobs", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Jobs()+"zz/x", record("x", ""))
+			r.put(r.queue("mail").Config(), "{}")
+		},
+		says: []string{"K1", "1 key outside the schema", "queues/mail/jobs/zz/x"},
+		mend: func(r *doctorRig) { r.delete(r.queue("mail").Jobs() + "zz/x") }},
+	{code: "K1", name: "among many queues", exit: 0,
+		make: func(r *doctorRig) {
+			for i := range 70 {
+				r.put(r.queue(fmt.Sprint("q", i)).Config(), "{}")
+			}
+			r.put(r.queue("q7").Jobs()+"zz/x", record("x", ""))
+		},
+		says: []string{"K1", "1 key outside the schema", "queues/q7/jobs/zz/x"},
+		mend: func(r *doctorRig) { r.delete(r.queue("q7").Jobs() + "zz/x") }},
 	{code: "K2", exit: 0, fixed: true,
 		make: func(r *doctorRig) {
 			q := r.queue("mail")

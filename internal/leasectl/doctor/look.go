@@ -38,6 +38,8 @@ type look struct {
 	locks, elections map[string]*claim
 	// foreign are keys that are none of ours.
 	foreign []key
+	// recordsLater tells that names in jobs/ and dead/ are taken up with their records, and not before.
+	recordsLater bool
 	// leaseless are keys that should hang on a lease, and do not; not sessions.
 	leaseless []*mvccpb.KeyValue
 	stamps    stamps
@@ -126,9 +128,10 @@ func (l *look) deny(dir, prefix string) {
 	l.denied = append(l.denied, prefix)
 }
 
-// readKeys reads the names of all keys: which queues there are, what lies beside jobs, and what is none of ours.
+// readKeys reads the names of all keys: which queues there are, what lies beside jobs, and what is none of ours. Where
+// the records are, which are read anyway, is left out, unless the queues are so many that it would be no gain.
 func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) error {
-	whole, err := r.scan(ctx, keys.Root(), true, func(kvs []*mvccpb.KeyValue) error {
+	names := each(func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
 			p, ok := keys.Parse(string(kv.Key))
 			switch {
@@ -140,10 +143,38 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 		}
 		return nil
 	})
+	root := span{keys.Root(), prefixEnd(keys.Root())}
+	if _, whole := r.allowed.readable(root); whole {
+		queues, err := r.queues(ctx, keys)
+		if err == nil && len(queues) <= manyQueues {
+			l.recordsLater = true
+			return r.streamAll(ctx, l.aroundRecords(keys, queues, root), names)
+		}
+		if err != nil && !isDenied(err) {
+			return err
+		}
+	}
+	whole, err := r.scan(ctx, keys.Root(), true, names)
 	if _, all := r.allowed.readable(span{keys.Queues(), prefixEnd(keys.Queues())}); err == nil && !whole && (!all || !r.allowed.known) {
 		l.deny(dirQueues, keys.Queues())
 	}
 	return err
+}
+
+// manyQueues is how many queues are worth it to leave their records out.
+const manyQueues = 64
+
+// aroundRecords are the parts of the root without the records of queues, which are in the order of their keys.
+func (l *look) aroundRecords(keys coord.Keyspace, queues []string, root span) (parts []span) {
+	from := root.from
+	for _, name := range queues {
+		q := l.queue(keys, name).keys
+		for _, records := range []string{q.DeadJobs(), q.Jobs()} {
+			parts = append(parts, span{from, records})
+			from = prefixEnd(records)
+		}
+	}
+	return append(parts, span{from, root.end})
 }
 
 func (l *look) queue(keys coord.Keyspace, name string) *queueLook {

@@ -214,14 +214,24 @@ func (l *look) addRecords(q *queueLook, handle *workqueue.Queue, kvs []*mvccpb.K
 	wait.Wait()
 	for i, d := range out {
 		kv := kvs[i]
-		if d.err == nil {
+		k := key{name: string(kv.Key), rev: kv.ModRevision}
+		switch p, ok := keys.Parse(k.name); {
+		case ok && d.err != nil:
+			k.p = p
+			q.unread = append(q.unread, unread{k, d.err})
+		case ok:
+			k.p = p
 			l.addJob(q, d.job, kv)
-		} else if p, ok := keys.Parse(string(kv.Key)); ok { // else it is a foreign key
-			q.unread = append(q.unread, unread{key{string(kv.Key), kv.ModRevision, p}, d.err})
-		} else {
+		case l.recordsLater && !strings.HasPrefix(k.name, q.keys.DoneJobs()):
+			l.foreign = append(l.foreign, k)
+			continue
+		default:
 			continue
 		}
-		if strings.HasPrefix(string(kv.Key), q.keys.DoneJobs()) {
+		if l.recordsLater {
+			q.add(k)
+		}
+		if k.p.Kind == "done" {
 			q.doneBytes += len(kv.Value)
 			if kv.Lease == 0 {
 				q.noLease = append(q.noLease, kv)

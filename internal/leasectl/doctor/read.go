@@ -10,6 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 // reader reads ranges at one revision, as far as it may.
@@ -103,6 +105,37 @@ func (r reader) orPages(ctx context.Context, s span, opts []clientv3.OpOption, f
 		}
 		if !resp.More {
 			return nil
+		}
+	}
+}
+
+// streamAll reads the names in several ranges.
+func (r reader) streamAll(ctx context.Context, spans []span, f each) error {
+	for _, s := range spans {
+		if err := r.stream(ctx, s, true, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queues lists the queues in the order of their keys, with one request for each: on behind all keys of the one before.
+func (r reader) queues(ctx context.Context, keys coord.Keyspace) (names []string, err error) {
+	end := prefixEnd(keys.Queues())
+	for from := keys.Queues(); ; {
+		resp, err := r.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly(), clientv3.WithRev(r.rev))
+		if err != nil || len(resp.Kvs) == 0 {
+			return names, err
+		}
+		name := string(resp.Kvs[0].Key)
+		if p, ok := keys.Parse(name); ok {
+			names = append(names, p.Queue)
+			from = prefixEnd(keys.Queue(p.Queue).Prefix())
+		} else {
+			from = name + "\x00" // a foreign key
+		}
+		if len(names) > manyQueues {
+			return names, nil
 		}
 	}
 }
