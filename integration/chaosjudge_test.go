@@ -2,9 +2,11 @@ package integration_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,8 +107,23 @@ func (c *chaos) judge(t *testing.T) {
 	if missing := log.Missing(c.wanted()...); len(missing) > 0 {
 		t.Errorf("never reached: %v", missing)
 	}
+	if t.Failed() {
+		c.keep(t, log)
+	}
 	t.Logf("summary: chaos %v: %d lost, %d accepted twice, %d accepted under a superseded token; %s", c.cfg,
 		len(lost), broken(report, "I1"), broken(report, "I2"), c.summary(report.Stats, log))
+}
+
+// keep writes everything that was recorded to a file.
+func (c *chaos) keep(t *testing.T, log *history.Log) {
+	t.Helper()
+	b, err := json.Marshal(log)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(c.dir, "log.json"), b, 0o644)
+	}
+	if err != nil {
+		t.Errorf("keep the log: %v", err)
+	}
 }
 
 // broken counts the violations of one invariant.
