@@ -93,14 +93,21 @@ func (a *app) confirmMany(c *connection, r repair, f found, o repairOptions) err
 	return a.confirm(&o.mutation, "%s %s", strings.ToUpper(r.verb[:1])+r.verb[1:], these)
 }
 
-// run acts on the jobs. A signal ends it between two of them: what is under way is carried to its end, so that nobody
-// has to ask what happened to it.
+// run acts on the jobs: on the first one alone, so that what would go wrong with all of them goes wrong once. A signal
+// ends it between two of them: what is under way is carried to its end, so that nobody has to ask what happened to it.
 func (rs *repairs) run(ctx context.Context) error {
 	going, halt := context.WithCancel(ctx)
 	defer halt()
 	rs.halt, rs.told = halt, time.Now()
 	steady := context.WithoutCancel(ctx)
-	_, err := inOrder(going.Done(), len(rs.found.jobs), repairsAtOnce, func(i int) repairedItem { return rs.one(steady, rs.found.jobs[i]) }, rs.emit)
+	jobs := rs.found.jobs
+	first := min(len(jobs), 1)
+	var err error
+	for _, part := range [][]foundJob{jobs[:first], jobs[first:]} {
+		if err == nil {
+			_, err = inOrder(going.Done(), len(part), repairsAtOnce, func(i int) repairedItem { return rs.one(steady, part[i]) }, rs.emit)
+		}
+	}
 	return rs.verdict(ctx, err)
 }
 
@@ -139,7 +146,7 @@ func (rs *repairs) now(ctx context.Context, job foundJob, why error) string {
 }
 
 // emit counts and prints what became of one job.
-func (rs *repairs) emit(i int, item repairedItem) error {
+func (rs *repairs) emit(_ int, item repairedItem) error {
 	ref := jobRef{item.Queue, item.ID}
 	line, say := "", rs.a.notef // of what was not done, -o name says nothing on stdout
 	if rs.format == formatTable && !rs.quiet {
@@ -160,16 +167,17 @@ func (rs *repairs) emit(i int, item repairedItem) error {
 		say("%s CONFLICT: %s; skipped", ref.name(), item.Now)
 	default:
 		rs.skipped++
-		say("%s FAILED: %s; skipped", ref.name(), item.Error)
-		if rs.failure == nil {
+		if rs.failure == nil { // the verdict tells it
 			rs.failure = item.err
+		} else {
+			rs.a.notef("%s FAILED: %s; skipped", ref.name(), item.Error)
 		}
 		rs.halt() // it would be the same with the others
 	}
 	if rs.format == formatJSON {
 		rs.items = append(rs.items, item)
 	}
-	rs.progress(i + 1)
+	rs.progress(rs.done + rs.skipped)
 	if line == "" {
 		return nil
 	}
@@ -203,9 +211,9 @@ func (rs *repairs) verdict(ctx context.Context, err error) error {
 		rs.a.notef("%s", tally)
 		return context.Cause(ctx)
 	case rs.failure != nil && rs.done == 0:
-		return fmt.Errorf("%s: %w", tally, rs.failure)
+		return fmt.Errorf("%s; %w", tally, rs.failure)
 	case rs.failure != nil:
-		return &failure{code: exitPartly, err: fmt.Errorf("%s: %w", tally, rs.failure)}
+		return &failure{code: exitPartly, err: fmt.Errorf("%s; %w", tally, rs.failure)}
 	case rs.skipped > 0:
 		return &failure{code: exitPartly, err: errors.New(tally), try: "the same command: it looks at what has moved anew"}
 	}
