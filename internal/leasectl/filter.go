@@ -91,6 +91,12 @@ func (f filter) queues() (names []string, ok bool) {
 	return names, ok
 }
 
+// wantsQueue tells whether a job of that queue can match.
+func (f filter) wantsQueue(name string) bool {
+	j := &workqueue.Job{Queue: name}
+	return !slices.ContainsFunc(f.terms, func(t filterTerm) bool { return t.field == "queue" && t.test(j, time.Time{}) == t.not })
+}
+
 // id is the one ID that can match, where the filter names it: one get instead of a scan.
 func (f filter) id() (id string, ok bool) {
 	for _, t := range f.terms {

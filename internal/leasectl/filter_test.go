@@ -157,3 +157,17 @@ func TestFilterSaysWhatNeedNotBeRead(t *testing.T) {
 		}
 	}
 }
+
+func TestFilterLeavesQueuesOut(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "queue:ma*": true, "queue:post": false, "-queue:ma*": false, "-queue:post": true, "state:dead kind:x": true,
+	} {
+		f, err := parseFilter(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.wantsQueue("mail"); got != want {
+			t.Errorf("%q wants mail: %v, want %v", text, got, want)
+		}
+	}
+}

@@ -136,6 +136,7 @@ func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool
 		if s.queues, err = a.queues(ctx, c); err != nil {
 			return nil, err
 		}
+		s.queues = slices.DeleteFunc(s.queues, func(name string) bool { return !s.filter.wantsQueue(name) })
 	}
 	read := 0
 	for _, name := range s.queues {
