@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -216,9 +217,10 @@ func member(b []byte) (name, rest []byte, ok bool) {
 	return b[1 : end+1], b[end+3:], true
 }
 
-// plainText is the text of a JSON string without escapes.
+// plainText is the text of a JSON string without escapes. Bytes that are no UTF-8 are
+// the decoder's, which replaces them.
 func plainText(v []byte) ([]byte, bool) {
-	if len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 {
+	if len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 || !utf8.Valid(v) {
 		return nil, false
 	}
 	return v[1 : len(v)-1], true

@@ -42,7 +42,7 @@ func sameHead(t *testing.T, value []byte) (quick bool) {
 	if string(h.id) != r.ID || string(h.kind) != r.Kind || string(h.owner) != r.Owner || string(h.outcome) != r.Outcome ||
 		h.priority != r.Priority || h.version != r.Version || h.seq != r.Seq || h.ownerRev != r.OwnerRev || !h.runAt.Equal(r.RunAt) ||
 		!parseTime(h.enqueuedAt).Equal(r.EnqueuedAt) || !parseTime(h.finishedAt).Equal(r.FinishedAt) {
-		t.Errorf("%s: read %+v", value, h)
+		t.Errorf("%q: read %q", value, [][]byte{h.id, h.kind, h.owner, h.outcome, h.enqueuedAt, h.finishedAt})
 	}
 	return true
 }
@@ -86,6 +86,26 @@ func TestHeadsAreReadAsRecordsAre(t *testing.T) {
 	} {
 		if got := sameHead(t, []byte(value)); got != quick {
 			t.Errorf("%s: read quickly: %v, want %v", value, got, quick)
+		}
+	}
+}
+
+// Wherever a byte of a record is wrong or missing, the head is either that of the record
+// or left to the decoder.
+func TestHeadsOfBrokenRecords(t *testing.T) {
+	for _, r := range goldenRecords(t) {
+		value, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		value = value[:min(len(value), 1500)]
+		for i := range value {
+			sameHead(t, append(append([]byte(nil), value[:i]...), value[i+1:]...))
+			for _, b := range []byte(`"\\,:{}[]0a `) {
+				broken := append([]byte(nil), value...)
+				broken[i] = b
+				sameHead(t, broken)
+			}
 		}
 	}
 }
