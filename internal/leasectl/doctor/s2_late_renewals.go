@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,33 +73,40 @@ func (l *lateLease) finding() *Finding {
 
 // sample asks for all leases, and forgets those that are not near their end.
 func (e *Exam) sample(ctx context.Context, low map[string]*lateLease) {
-	var mu sync.Mutex
+	ids := slices.Sorted(maps.Keys(low))
+	for _, id := range ids[min(len(ids), maxSampled):] {
+		delete(low, id)
+	}
+	ids = ids[:min(len(ids), maxSampled)]
+	late := make([]bool, len(ids))
 	var wait sync.WaitGroup
 	room := make(chan struct{}, 16)
-	asked := 0
-	for id, l := range low {
-		if asked++; asked > maxSampled {
-			mu.Lock()
-			delete(low, id)
-			mu.Unlock()
-			continue
-		}
+	for i, id := range ids {
+		l := low[id]
 		room <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-room }()
-			resp, err := e.client.TimeToLive(ctx, clientv3.LeaseID(l.lease))
-			mu.Lock()
-			defer mu.Unlock()
-			// A lease that is gone has ended with its session: nothing lasts.
-			if err != nil || resp.TTL <= 0 || 3*resp.TTL > resp.GrantedTTL {
-				delete(low, id)
-				return
-			}
-			l.renewed = l.renewed || l.seen && resp.TTL > l.ttl
-			l.ttl, l.granted, l.seen = resp.TTL, resp.GrantedTTL, true
+			late[i] = l.look(ctx, e.client)
 		})
 	}
 	wait.Wait()
+	for i, id := range ids {
+		if !late[i] {
+			delete(low, id)
+		}
+	}
+}
+
+// look asks for the lease, and tells whether it is near its end. One that is gone has ended with its session: nothing
+// lasts.
+func (l *lateLease) look(ctx context.Context, client *clientv3.Client) bool {
+	resp, err := client.TimeToLive(ctx, clientv3.LeaseID(l.lease))
+	if err != nil || resp.TTL <= 0 || 3*resp.TTL > resp.GrantedTTL {
+		return false
+	}
+	l.renewed = l.renewed || l.seen && resp.TTL > l.ttl
+	l.ttl, l.granted, l.seen = resp.TTL, resp.GrantedTTL, true
+	return true
 }
 
 // pause waits, or returns why ctx ended.
