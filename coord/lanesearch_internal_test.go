@@ -113,6 +113,7 @@ type laneRun struct {
 	script  []string
 	// lost, foreign, ended and compacted are what is left to go wrong.
 	lost, foreign, ended, compacted, closed int
+	exists                                  bool // the job is there before
 	excused                                 bool // an outcome may stay unknown
 	pending                                 map[string]*Pending
 	c                                       *Committer
@@ -236,6 +237,9 @@ func (r *laneRun) run() error {
 	}
 	r.data, r.pending = "/data/", map[string]*Pending{}
 	r.other(clientv3.OpPut(r.data+"payload", "read me"))
+	if r.exists {
+		r.other(clientv3.OpPut(r.data+"job", "before"))
+	}
 	c := newStore(r.b, keys, nil).NewCommitter("c")
 	r.c = c
 	first, then := r.laneTxns()
@@ -325,7 +329,7 @@ func (r *laneRun) putsOf(name string, told int64) (revs []int64) {
 		return nil
 	}
 	for _, ev := range events {
-		if ev.Type != clientv3.EventTypePut || name == "fenced" && !strings.Contains(string(ev.Kv.Key), "-0") {
+		if ev.Type != clientv3.EventTypePut || string(ev.Kv.Value) == "before" || name == "fenced" && !strings.Contains(string(ev.Kv.Key), "-0") {
 			continue
 		}
 		revs = append(revs, ev.Kv.ModRevision)

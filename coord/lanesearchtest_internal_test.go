@@ -39,6 +39,7 @@ var laneWorlds = []struct {
 	start func() *laneRun
 }{
 	{"answers are lost", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 2, foreign: 1} }},
+	{"the job exists", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 2, foreign: 1, exists: true} }},
 	{"the process closes", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, closed: 1, foreign: 1} }},
 	{"the lease ends", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, ended: 1} }},
 	{"history is compacted", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, compacted: 1, foreign: 1} }},
