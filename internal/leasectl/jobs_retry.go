@@ -8,21 +8,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// retryOfJobs tries jobs again.
+var retryOfJobs = repair{
+	verb:  "retry",
+	past:  "retried",
+	bulk:  true,
+	spare: payloadGone,
+	able:  func(j *workqueue.Job) bool { return j.State == workqueue.StateRetry || !j.State.Live() },
+	do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
+		j, err := q.Get(ctx, id)
+		if err == nil && j.State == workqueue.StateRetry {
+			return q.Edit(ctx, id, func(p *workqueue.Params) error { p.RunAt = time.Time{}; return nil }, by)
+		}
+		return q.Requeue(ctx, id, by)
+	},
+}
+
 func newJobsRetry(a *app) *cobra.Command {
-	return newRepair(a, repair{
-		verb:  "retry",
-		past:  "retried",
-		bulk:  true,
-		spare: payloadGone,
-		able:  func(j *workqueue.Job) bool { return j.State == workqueue.StateRetry || !j.State.Live() },
-		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-			j, err := q.Get(ctx, id)
-			if err == nil && j.State == workqueue.StateRetry {
-				return q.Edit(ctx, id, func(p *workqueue.Params) error { p.RunAt = time.Time{}; return nil }, by)
-			}
-			return q.Requeue(ctx, id, by)
-		},
-	}, &cobra.Command{
+	return newRepair(a, retryOfJobs, &cobra.Command{
 		Use:   "retry QUEUE/ID | --queue QUEUE --state STATE...",
 		Short: "Try jobs again that are dead, done or cancelled, or that wait after a failure",
 		Long: `Try a job again, or many. One that is dead, done or cancelled comes back as by jobs

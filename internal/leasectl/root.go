@@ -77,6 +77,7 @@ func verbs(a *app) []*cobra.Command {
 		writes(newWork(a)),
 		newSession(a),
 		newStatus(a),
+		newTop(a),
 		newJobs(a),
 		newQueues(a),
 		newWorkers(a),

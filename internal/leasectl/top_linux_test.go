@@ -1,0 +1,238 @@
+package leasectl
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/workqueue"
+	"golang.org/x/sys/unix"
+)
+
+// viewer is leasectl top on a terminal, and everything that was drawn there.
+type viewer struct {
+	*worker
+	keyboard, screen *os.File
+	drawn            *lineLog
+}
+
+// top starts the program on a terminal of 80x24.
+func (s *station) top(noColor string, args ...string) *viewer {
+	s.t.Helper()
+	v := &viewer{drawn: newLineLog()}
+	v.keyboard, v.screen = terminal(s.t)
+	if err := unix.IoctlSetWinsize(int(v.keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		s.t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		b := make([]byte, 4096)
+		for {
+			n, err := v.keyboard.Read(b)
+			if err != nil {
+				return
+			}
+			_, _ = v.drawn.Write(b[:n])
+		}
+	}()
+	s.t.Cleanup(func() {
+		_ = v.screen.Close() // the last one: there is nothing to read any more
+		<-read
+		if s.t.Failed() {
+			s.t.Logf("drawn: %q", v.drawn)
+		}
+	})
+	cmd := exec.Command("leasectl", args...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout = s.dir, v.screen, v.screen
+	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+s.endpoints, "LEASECTL_ROOT="+s.root, "LEASECTL_CONTEXT=none", "TERM=xterm-256color", "NO_COLOR="+noColor)
+	v.worker = &worker{t: s.t, cmd: cmd, stderr: newLineLog(), stdout: newLineLog(), done: make(chan struct{})}
+	cmd.Stderr = v.stderr
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		defer close(v.done)
+		_ = cmd.Wait() // its code is looked at by exit
+	}()
+	s.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-v.done
+	})
+	return v
+}
+
+// draws waits until the text stands somewhere in what was drawn since the mark, and returns the end as the next mark.
+func (v *viewer) draws(mark int, text string) int {
+	v.t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-again.C {
+		all := v.drawn.String()
+		if strings.Contains(all[mark:], text) {
+			return len(all)
+		}
+	}
+	v.t.Fatalf("%q is not drawn", text)
+	return 0
+}
+
+func (v *viewer) types(text string) {
+	v.t.Helper()
+	if _, err := v.keyboard.WriteString(text); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v *viewer) mode() unix.Termios {
+	v.t.Helper()
+	m, err := unix.IoctlGetTermios(int(v.screen.Fd()), unix.TCGETS)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return *m
+}
+
+// coloured matches what turns a colour on.
+var coloured = regexp.MustCompile(`\x1b\[([0-9]*;)*([34][0-8]|9[0-7]|10[0-7])[;m]`)
+
+// Somebody looks, sees by watch what others do, pauses the queue, retries what is dead, and leaves.
+func TestTopOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s.bury("01J8AA")
+	s.enqueue("01J8AB")
+	v := s.top("", "top")
+	at := v.draws(0, "> q")
+	s.enqueue("01J8AC")
+	at = v.draws(at, "enqueued q/01J8AC")
+	v.types("p")
+	at = v.draws(at, "Pause queue q in ")
+	if settings, err := s.queue.Settings(s.within(patience)); err != nil || settings.Paused {
+		t.Errorf("before the answer: %+v, %v", settings, err)
+	}
+	v.types("y")
+	at = v.draws(at, "PAUSED")
+	settings, err := s.queue.Settings(s.within(patience))
+	if err != nil || !settings.Paused || settings.PausedWhy != topReason {
+		t.Errorf("after the answer: %+v, %v", settings, err)
+	}
+	v.types("r")
+	at = v.draws(at, "Retry 1 dead job of queue q")
+	v.types("y")
+	v.draws(at, "1 of 1 dead job retried")
+	if n := s.count(workqueue.StateReady); n != 3 {
+		t.Errorf("%d jobs are ready", n)
+	}
+	v.types("\r")
+	at = v.draws(at, "JOBS of q")
+	v.types("/id:01J8AB\r")
+	v.draws(at, "filter id:01J8AB")
+	v.types("q")
+	if code := v.exit(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+	if !coloured.MatchString(v.drawn.String()) {
+		t.Error("nothing was coloured")
+	}
+}
+
+func TestTopGivesTheTerminalBack(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s.enqueue("a")
+	for name, test := range map[string]struct {
+		end  func(*viewer)
+		code int
+	}{
+		"SIGTERM": {func(v *viewer) { v.signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		"SIGINT":  {func(v *viewer) { v.signal(syscall.SIGINT) }, exitInterrupted},
+		"ctrl-c":  {func(v *viewer) { v.types("\x03") }, exitInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := *s
+			s.t = t
+			v := s.top("1", "top")
+			v.draws(0, "> q")
+			test.end(v)
+			if code := v.exit(); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			v.draws(0, "\x1b[?1049l")
+			if m := v.mode(); m.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != unix.ICANON|unix.ECHO|unix.ISIG {
+				t.Errorf("the terminal is left in mode %+v", m)
+			}
+			if found := coloured.FindString(v.drawn.String()); found != "" {
+				t.Errorf("drawn in colour against NO_COLOR: %q", found)
+			}
+		})
+	}
+}
+
+// Without etcd, what was known stays on the screen, which says of when it is; then it goes on.
+func TestTopWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s.enqueue("a")
+	proxy, err := faultproxy.New(s.endpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { proxy.Close() })
+	s.endpoints = proxy.Endpoint()
+	v := s.top("1", "--dial-timeout", "2s", "top")
+	at := v.draws(0, "> q")
+	proxy.Refuse()
+	at = v.draws(at, "STALE")
+	at = v.draws(at, "what stands here is of")
+	v.types("p")
+	at = v.draws(at, "nothing can be changed now")
+	proxy.Heal()
+	at = v.draws(at, "live (watch)")
+	s.enqueue("b")
+	v.draws(at, "q/b")
+	v.types("q")
+	if code := v.exit(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestTopMemory measures how much memory the screen takes of a long queue, on request.
+func TestTopMemory(t *testing.T) {
+	if os.Getenv("LEASEKIT_TOP_JOBS") == "" {
+		t.Skip("LEASEKIT_TOP_JOBS=1 fills a queue with 100,000 jobs first")
+	}
+	m := newMany(t, 100_000, 900)
+	s := &station{t: t, endpoints: m.env["LEASECTL_ENDPOINTS"], root: defaultRoot, dir: t.TempDir()}
+	v := s.top("1", "top")
+	at := v.draws(0, "> mail")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	v.types("\r")
+	at = v.draws(at, "the first 200")
+	v.types("/label.tenant:42\r")
+	v.draws(at, "filter label.tenant:42")
+	<-ctx.Done()
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(v.cmd.Process.Pid), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "VmRSS") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	v.types("q")
+	if code := v.exit(); code != exitOK {
+		t.Errorf("exit code %d", code)
+	}
+}
