@@ -32,6 +32,7 @@ func takes(names ...string) cobra.PositionalArgs {
 // group makes cmd a group of verbs: without a verb, or with an unknown one, it is a usage error that says which exist.
 func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(verbs...)
+	cmd = withAnnotation(cmd, groupKey, "true")
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

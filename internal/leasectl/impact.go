@@ -27,10 +27,17 @@ func destroys(cmd *cobra.Command) *cobra.Command  { return withImpact(cmd, impac
 func staysHome(cmd *cobra.Command) *cobra.Command { return withImpact(cmd, impactLocal) }
 
 func withImpact(cmd *cobra.Command, impact string) *cobra.Command {
+	return withAnnotation(cmd, impactKey, impact)
+}
+
+// groupKey marks a command that only holds others.
+const groupKey = "group"
+
+func withAnnotation(cmd *cobra.Command, key, value string) *cobra.Command {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}
-	cmd.Annotations[impactKey] = impact
+	cmd.Annotations[key] = value
 	return cmd
 }
 

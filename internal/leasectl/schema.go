@@ -96,7 +96,7 @@ func commandsBelow(cmd *cobra.Command) (items []commandItem) {
 	for _, sub := range cmd.Commands() {
 		items = append(items, commandsBelow(sub)...)
 	}
-	if cmd.HasSubCommands() {
+	if cmd.Annotations[groupKey] != "" {
 		return items
 	}
 	item := commandItem{
@@ -106,7 +106,7 @@ func commandsBelow(cmd *cobra.Command) (items []commandItem) {
 	for line := range strings.Lines(cmd.Example) {
 		item.Example = append(item.Example, strings.TrimSpace(line))
 	}
-	return append(items, item)
+	return append([]commandItem{item}, items...)
 }
 
 func flagItems(set *pflag.FlagSet) []flagItem {
