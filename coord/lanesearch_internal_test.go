@@ -255,7 +255,7 @@ func (r *laneRun) run() error {
 		}
 		moves := r.moves()
 		if len(moves) == 0 {
-			time.Sleep(2 * time.Second) // the committer pauses before it sends again
+			<-time.After(2 * time.Second) // of the bubble: the committer pauses before it sends again
 			continue
 		}
 		if steps > 60 {
