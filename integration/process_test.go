@@ -45,9 +45,9 @@ func add(t testing.TB, q *workqueue.Queue, p workqueue.Params) {
 	}
 }
 
-// takeover lets a process take a job, kills it, and returns how long after the kill
-// another process runs the job, and how long after the end of the lease.
-func takeover(t testing.TB, cl *clientv3.Client, q *workqueue.Queue, endpoint, root, ttl, id string) (sinceKill, sinceEnd time.Duration) {
+// takeover lets a process take a job, kills or freezes it, and returns how long after
+// that another process runs the job, and how long after the end of the lease.
+func takeover(t testing.TB, cl *clientv3.Client, q *workqueue.Queue, endpoint, root, ttl, id string, how syscall.Signal) (sinceKill, sinceEnd time.Duration) {
 	t.Helper()
 	victim := start(t, endpoint, root, ttl, "block")
 	add(t, q, workqueue.Params{ID: id})
@@ -57,22 +57,27 @@ func takeover(t testing.TB, cl *clientv3.Client, q *workqueue.Queue, endpoint, r
 	if _, err := q.Wait(bounded(t), id+"-ping"); err != nil { // the victim has no free slot: the heir serves
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(bounded(t))
-	defer cancel()
+	ended := sessionEnd(t, cl, root)
+	killed := time.Now()
+	victim.signal(t, how)
+	heir.expect(t, "started "+id)
+	now := time.Now()
+	heir.signal(t, syscall.SIGKILL)
+	return now.Sub(killed), now.Sub(<-ended)
+}
+
+// sessionEnd tells when the next session under root ends, as etcd says.
+func sessionEnd(t testing.TB, cl *clientv3.Client, root string) <-chan time.Time {
+	t.Helper()
 	ended := make(chan time.Time, 1)
-	deaths := cl.Watch(ctx, root+"sessions/", clientv3.WithPrefix(), clientv3.WithFilterPut())
+	deaths := cl.Watch(bounded(t), root+"sessions/", clientv3.WithPrefix(), clientv3.WithFilterPut())
 	go func() {
 		for range deaths {
 			ended <- time.Now()
 			return
 		}
 	}()
-	killed := time.Now()
-	victim.signal(t, syscall.SIGKILL)
-	heir.expect(t, "started "+id)
-	now := time.Now()
-	heir.signal(t, syscall.SIGKILL)
-	return now.Sub(killed), now.Sub(<-ended)
+	return ended
 }
 
 // The job of a process that is killed runs again, in another process.
@@ -81,7 +86,7 @@ func TestWorkerKilled(t *testing.T) {
 	c, root := etcdtest.Shared(t), etcdtest.Root(t)
 	cl := c.Client(t)
 	q := open(t, cl, root)
-	kill, end := takeover(t, cl, q, c.Endpoints()[0], root, "2s", "j")
+	kill, end := takeover(t, cl, q, c.Endpoints()[0], root, "2s", "j", syscall.SIGKILL)
 	t.Logf("running again %v after the kill and %v after the lease's end, with a TTL of 2s", kill, end)
 	j, err := q.Get(bounded(t), "j")
 	if err != nil || j.Attempt != 2 || j.Losses > 1 {
@@ -177,7 +182,7 @@ func BenchmarkTakeover(b *testing.B) {
 	var kills, ends []time.Duration
 	for b.Loop() {
 		root := etcdtest.Root(b)
-		kill, end := takeover(b, cl, open(b, cl, root), c.Endpoints()[0], root, ttl.String(), "j")
+		kill, end := takeover(b, cl, open(b, cl, root), c.Endpoints()[0], root, ttl.String(), "j", syscall.SIGKILL)
 		kills, ends = append(kills, kill), append(ends, end)
 	}
 	slices.Sort(kills)
