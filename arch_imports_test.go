@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"internal/faultproxy":  {},
 	"internal/explore":     {},
 	"internal/memetcd":     {},
+	"internal/mutants":     {},
 	"internal/simulate":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/faultproxy"},
 	"internal/webui":       {"coord", "election", "workqueue"},
 	"integration":          {"coord", "election", "workqueue", "integration/etcdtest"},

@@ -1,0 +1,125 @@
+package workqueue
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/integration/etcdtest"
+)
+
+// keyOf is a key that holds a record.
+func keyOf(t *testing.T, key string, r *record, rev int64) *mvccpb.KeyValue {
+	t.Helper()
+	value, err := r.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: rev, ModRevision: rev}
+}
+
+// A claim whose owner is not known is an orphan only once the mirror of the sessions
+// has come as far as the claim: until then it may just not show the owner yet.
+func TestAnOrphanIsSeenToBeOne(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	x := newIndex(txns.space, "q")
+	sessionSink{x}.Reset(nil, 9)
+	r, _ := jobIn("claimed")
+	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 10)}, 10)
+	if got := x.jobs["x"].state; got != entryHeld {
+		t.Errorf("the sessions as of 9 make an orphan of a claim of 10: state %d", got)
+	}
+	sessionSink{x}.Apply(nil, 10)
+	if got := x.jobs["x"].state; got != entryOrphan {
+		t.Errorf("the owner is gone as of 10: state %d, want an orphan", got)
+	}
+}
+
+// Whatever lies in an inbox, only a claim of its own session is worked.
+func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	const me = "me.0000000000000001"
+	adopted := 0
+	b := &inbox{
+		keys: txns.keys, sid: me, prefix: txns.keys.Inbox(me), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		adopt: func(located) { adopted++ }, forget: func(string) {},
+	}
+	mine, _ := jobIn("claimed")
+	mine.Owner = me
+	others, _ := jobIn("claimed")
+	open, _ := jobIn("open, due")
+	b.Reset([]*mvccpb.KeyValue{
+		keyOf(t, txns.keys.Assigned(me, "x"), others, 10),
+		keyOf(t, txns.keys.Assigned(me, "another"), mine, 11),
+		keyOf(t, txns.keys.Assigned(me, "y"), open, 12),
+		{Key: []byte(txns.keys.Assigned(me, "junk")), Value: []byte("junk"), ModRevision: 13},
+	}, 20)
+	if adopted != 0 || len(b.waiting()) != 0 {
+		t.Errorf("%d entries of others were taken up", adopted)
+	}
+	b.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Assigned(me, "x"), mine, 21)}, 21)
+	if adopted != 1 || len(b.waiting()) != 1 {
+		t.Errorf("%d entries of its own were taken up, want 1", adopted)
+	}
+}
+
+// An assignment that is over by the time its worker begins is no attempt: what lies
+// beside the job may be another job's.
+func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
+	client, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
+	q, err := Open(t.Context(), client, Config{Queue: "q", Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	s, err := coord.OpenSession(t.Context(), client, coord.SessionConfig{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	r, _ := jobIn("claimed")
+	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
+	if c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: 7}); !errors.Is(err, errMissed) {
+		t.Errorf("got %v, %v for a job that is gone", c, err)
+		if c != nil {
+			s.Forget(r.Nonce)
+		}
+	}
+}
+
+// That a later job of the same id was closed under the same number says nothing of
+// this one: after a restore, numbers come again.
+func TestEndedAs(t *testing.T) {
+	now := time.Now()
+	ended := func(born, nonce, outcome string) *record {
+		return &record{Born: born, Nonce: nonce, Attempts: []Attempt{{Token: 5, Outcome: outcome, EndedAt: now}}}
+	}
+	mine := ended("b", "n", outcomeCompleted)
+	for _, tc := range []struct {
+		name           string
+		now            *record
+		applied, known bool
+	}{
+		{"nothing is there", nil, false, false},
+		{"a later job of the id", ended("c", "m", outcomeCompleted), false, false},
+		{"as we wrote it", ended("b", "n", outcomeCompleted), true, true},
+		{"as we wrote it, and changed since", ended("b", "m", outcomeCompleted), true, true},
+		{"ended by somebody else", ended("b", "m", outcomeLost), false, true},
+		{"the trail does not reach so far", &record{Born: "b", Nonce: "m"}, false, false},
+	} {
+		if applied, known := endedAs(tc.now, mine); applied != tc.applied || known != tc.known {
+			t.Errorf("%s: applied %t, known %t; want %t, %t", tc.name, applied, known, tc.applied, tc.known)
+		}
+	}
+}
+
+// What tells two jobs of one id apart is drawn anew for each.
+func TestEveryJobIsBornAnew(t *testing.T) {
+	a, b := newRecord(Params{ID: "x"}, 1, time.Now()), newRecord(Params{ID: "x"}, 2, time.Now())
+	if a.Born == "" || a.Born == b.Born || a.Nonce == b.Nonce {
+		t.Errorf("born %q and %q, nonces %q and %q", a.Born, b.Born, a.Nonce, b.Nonce)
+	}
+}
