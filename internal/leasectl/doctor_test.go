@@ -200,7 +200,7 @@ var damages = []damage{
 		mend: func(r *doctorRig) { r.delete(r.leader("e")) }},
 	{code: "X3", exit: 0, fixed: true, args: []string{"--max-hold", "1ms"},
 		make: func(r *doctorRig) { r.holdAndWait("deploy") },
-		says: []string{"WARN  X3", "lock deploy held 0s while 1 wait", "by holder."}},
+		says: []string{"WARN  X3", "lock deploy held ", "s while 1 wait", "by holder."}},
 	{code: "C1", name: "ahead of this host", exit: 0,
 		make: func(r *doctorRig) { r.session("w.0000000000000001", `,"opened_at":"`+earlier(-time.Hour)+`"`) },
 		says: []string{"WARN  C1", "clock of w is 1h0m0s ahead", "of this host", "synchronise the clocks"},
