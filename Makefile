@@ -5,6 +5,7 @@ BIN       ?= bin
 TIMEOUT   ?= 20m
 FUZZTIME  ?= 10s
 BENCHARGS ?=
+SOAK      ?= 12
 DEMOARGS  ?=
 
 .DEFAULT_GOAL := help
@@ -48,6 +49,24 @@ fuzz-short: ## Run every fuzz target for a short while (FUZZTIME=10s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
 		done; \
 	done
+
+.PHONY: explore
+explore: ## Search the large worlds of the explorer: minutes
+	$(GO) test -count=1 -timeout 60m -v -run 'TestExplore' ./coord ./workqueue -explore.more
+	$(GO) test -count=1 -v ./internal/memetcd -steps 50000
+
+.PHONY: soak
+soak: ## Chaos for hours, each round with a new seed (SOAK=12 rounds of about 25 minutes)
+	$(GO) test ./integration -run '^TestChaos$$' -count=$(SOAK) -failfast -timeout 0 -v -artifacts -outputdir $(CURDIR) -duration 5m
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities, where their database can be had
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... || \
+		echo "govulncheck found something, or its database cannot be had from here: see above"
+
+.PHONY: simulate
+simulate: ## Race three ways to share work, 100 trials each
+	$(GO) run ./cmd/leasectl simulate
 
 .PHONY: ci
 ci: ## Run what CI runs, start to end
