@@ -41,12 +41,12 @@ bench: ## Measure whole job lives against raw etcd puts (BENCHARGS="-n 5000")
 demo: ## Kill and freeze real workers, and see that no job is lost or done twice
 	$(GO) run ./cmd/leasectl demo $(DEMOARGS)
 
-.PHONY: fuzz-short
-fuzz-short: ## Run every fuzz target for a short while (FUZZTIME=10s)
-	@set -e; grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for a while (FUZZTIME=10s, or a number of inputs: 3000x)
+	@set -e; grep -rlE --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do \
 		sed -nE 's/^func (Fuzz[A-Za-z0-9_]*)\(.*/\1/p' "$$file" | while read -r target; do \
 			echo "$$target in $$(dirname "$$file")"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "$$(dirname "$$file")" </dev/null; \
 		done; \
 	done
 
@@ -60,9 +60,11 @@ soak: ## Chaos for hours, each round with a new seed (SOAK=12 rounds of about 25
 	$(GO) test ./integration -run '^TestChaos$$' -count=$(SOAK) -failfast -timeout 0 -v -artifacts -outputdir $(CURDIR) -duration 5m
 
 .PHONY: vulncheck
-vulncheck: ## Look for known vulnerabilities, where their database can be had
-	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... || \
-		echo "govulncheck found something, or its database cannot be had from here: see above"
+vulncheck: ## Look for known vulnerabilities, where their database can be reached
+	@out=$$($(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... 2>&1); code=$$?; printf '%s\n' "$$out"; \
+	if [ $$code -ne 0 ] && printf '%s' "$$out" | grep -qE 'fetching vulnerabilities|dial tcp|no such host|lookup disabled'; then \
+		echo "vulncheck: the database of vulnerabilities cannot be reached from here, so nothing was checked" >&2; exit 0; \
+	fi; exit $$code
 
 .PHONY: simulate
 simulate: ## Race three ways to share work, 100 trials each

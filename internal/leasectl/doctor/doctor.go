@@ -27,6 +27,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -77,7 +78,7 @@ type Exam struct {
 	store   *coord.Store
 	opts    Options
 	cluster cluster
-	allowed permissions
+	allowed roles.Granted
 	look    *look // nil when etcd has no leader that answers
 	queues  map[string]*workqueue.Queue
 
@@ -123,7 +124,7 @@ func (e *Exam) Close() error {
 
 // takeLook reads everything, unless there is no leader to read from.
 func (e *Exam) takeLook(ctx context.Context) error {
-	e.allowed = askPermissions(ctx, e.client, e.opts.User)
+	e.allowed = allowed(ctx, e.client, e.opts.User)
 	if !e.cluster.leads() {
 		return nil
 	}

@@ -13,12 +13,12 @@ var e6Permission = &Check{
 	Means: "the user's roles do not suffice for these checks, or for --fix: they need read, or readwrite, on the whole root",
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		root := e.store.Keys().Root()
-		whole := span{root, clientv3.GetPrefixRangeEnd(root)}
+		whole := span(root, clientv3.GetPrefixRangeEnd(root))
 		var lacks []string
-		if _, ok := e.allowed.readable(whole); !ok || e.look != nil && len(e.look.denied) > 0 {
+		if _, ok := e.allowed.Readable(whole); !ok || e.look != nil && len(e.look.denied) > 0 {
 			lacks = append(lacks, "read")
 		}
-		if e.opts.Writes && !e.allowed.writable(whole) {
+		if e.opts.Writes && !e.allowed.Writable(whole) {
 			lacks = append(lacks, "write")
 		}
 		if len(lacks) == 0 {

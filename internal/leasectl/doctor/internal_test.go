@@ -1,40 +1,9 @@
 package doctor
 
 import (
-	"reflect"
 	"testing"
 	"time"
 )
-
-func TestSpans(t *testing.T) {
-	const all = "\x00"
-	p := permissions{known: true, read: merged([]span{{"/b/", "/b0"}, {"/a/", "/a0"}, {"/a0", "/a9"}, {"/c", all}, {"/d", "/e"}})}
-	if want := []span{{"/a/", "/a9"}, {"/b/", "/b0"}, {"/c", all}}; !reflect.DeepEqual(p.read, want) {
-		t.Fatalf("merged: %q", p.read)
-	}
-	for _, tc := range []struct {
-		want  span
-		parts []span
-		whole bool
-	}{
-		{span{"/a/", "/a0"}, []span{{"/a/", "/a0"}}, true},
-		{span{"/a/x/", "/a/x0"}, []span{{"/a/x/", "/a/x0"}}, true},
-		{span{"/", "/bz"}, []span{{"/a/", "/a9"}, {"/b/", "/b0"}}, false},
-		{span{"/d", "/e"}, []span{{"/d", "/e"}}, true},
-		{span{"/c", all}, []span{{"/c", all}}, true},
-		{span{"/0", "/1"}, nil, false},
-	} {
-		if parts, whole := p.readable(tc.want); !reflect.DeepEqual(parts, tc.parts) || whole != tc.whole {
-			t.Errorf("%q: %q, %v", tc.want, parts, whole)
-		}
-	}
-	if p.writable(span{"/a/", "/a0"}) {
-		t.Error("may write what it may only read")
-	}
-	if parts, whole := (permissions{}).readable(span{"/x", "/y"}); len(parts) != 1 || !whole || !(permissions{}).writable(span{"/x", "/y"}) {
-		t.Error("a user without roles that are known may try everything")
-	}
-}
 
 // Clocks are compared by what etcd has ordered. Late writes are no skew.
 func TestSkewIsToldFromLateWrites(t *testing.T) {

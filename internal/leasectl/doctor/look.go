@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
 )
 
 // The directories under the root, as checks need them.
@@ -111,8 +112,9 @@ func lookAt(ctx context.Context, e *Exam) (*look, error) {
 
 // revision asks for the head where meta may not be read: any key that may be read will do.
 func (e *Exam) revision(ctx context.Context) (int64, error) {
-	for _, s := range e.allowed.read {
-		resp, err := e.client.Get(ctx, s.from)
+	parts, _ := e.allowed.Readable(roles.Span{End: "\x00"})
+	for _, s := range parts {
+		resp, err := e.client.Get(ctx, s.From)
 		if err == nil {
 			return resp.Header.Revision, nil
 		}
@@ -143,8 +145,8 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 		}
 		return nil
 	})
-	root := span{keys.Root(), prefixEnd(keys.Root())}
-	if _, whole := r.allowed.readable(root); whole {
+	root := span(keys.Root(), prefixEnd(keys.Root()))
+	if _, whole := r.allowed.Readable(root); whole {
 		queues, err := r.queues(ctx, keys)
 		if err == nil && len(queues) <= manyQueues {
 			l.recordsLater = true
@@ -155,7 +157,7 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 		}
 	}
 	whole, err := r.scan(ctx, keys.Root(), true, names)
-	if _, all := r.allowed.readable(span{keys.Queues(), prefixEnd(keys.Queues())}); err == nil && !whole && (!all || !r.allowed.known) {
+	if _, all := r.allowed.Readable(span(keys.Queues(), prefixEnd(keys.Queues()))); err == nil && !whole && (!all || r.allowed.Everything) {
 		l.deny(dirQueues, keys.Queues())
 	}
 	return err
@@ -165,16 +167,16 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 const manyQueues = 64
 
 // aroundRecords are the parts of the root without the records of queues, which are in the order of their keys.
-func (l *look) aroundRecords(keys coord.Keyspace, queues []string, root span) (parts []span) {
-	from := root.from
+func (l *look) aroundRecords(keys coord.Keyspace, queues []string, root roles.Span) (parts []roles.Span) {
+	from := root.From
 	for _, name := range queues {
 		q := l.queue(keys, name).keys
 		for _, records := range []string{q.DeadJobs(), q.Jobs()} {
-			parts = append(parts, span{from, records})
+			parts = append(parts, span(from, records))
 			from = prefixEnd(records)
 		}
 	}
-	return append(parts, span{from, root.end})
+	return append(parts, span(from, root.End))
 }
 
 func (l *look) queue(keys coord.Keyspace, name string) *queueLook {

@@ -131,7 +131,7 @@ var errEnough = errors.New("enough was read")
 
 // readQueue reads the records of a queue. A queue of which a part may not be read is left out.
 func (l *look) readQueue(ctx context.Context, e *Exam, r reader, q *queueLook) error {
-	if _, whole := r.allowed.readable(span{q.keys.Prefix(), prefixEnd(q.keys.Prefix())}); !whole {
+	if _, whole := r.allowed.Readable(span(q.keys.Prefix(), prefixEnd(q.keys.Prefix()))); !whole {
 		delete(l.queues, q.name)
 		l.deny(dirQueues, q.keys.Prefix())
 		return nil

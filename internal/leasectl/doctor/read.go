@@ -12,13 +12,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
 )
 
 // reader reads ranges at one revision, as far as it may.
 type reader struct {
 	client  *clientv3.Client
 	rev     int64
-	allowed permissions
+	allowed roles.Granted
 }
 
 // each is called with what was read, in batches, in the order of the keys. It must not keep the slice.
@@ -26,7 +27,7 @@ type each func(kvs []*mvccpb.KeyValue) error
 
 // scan reads all keys under prefix. whole is false when some of them may not be read.
 func (r reader) scan(ctx context.Context, prefix string, keysOnly bool, f each) (whole bool, err error) {
-	spans, whole := r.allowed.readable(span{prefix, prefixEnd(prefix)})
+	spans, whole := r.allowed.Readable(span(prefix, prefixEnd(prefix)))
 	for _, s := range spans {
 		err := r.stream(ctx, s, keysOnly, f)
 		if isDenied(err) {
@@ -45,16 +46,16 @@ const stallTimeout = 5 * time.Second
 var errStalled = errors.New("the endpoint stopped sending")
 
 // stream reads one range, streamed where the server can, since a unary answer is built whole in its memory.
-func (r reader) stream(parent context.Context, s span, keysOnly bool, f each) error {
+func (r reader) stream(parent context.Context, s roles.Span, keysOnly bool, f each) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	stalled := time.AfterFunc(stallTimeout, func() { cancel(errStalled) })
 	defer stalled.Stop()
-	opts := []clientv3.OpOption{clientv3.WithRange(s.end), clientv3.WithRev(r.rev)}
+	opts := []clientv3.OpOption{clientv3.WithRange(s.End), clientv3.WithRev(r.rev)}
 	if keysOnly {
 		opts = append(opts, clientv3.WithKeysOnly())
 	}
-	chunks, err := r.client.GetStream(ctx, s.from, opts...)
+	chunks, err := r.client.GetStream(ctx, s.From, opts...)
 	if err != nil {
 		return r.orPages(parent, s, opts, f, err)
 	}
@@ -88,11 +89,11 @@ func (r reader) stream(parent context.Context, s span, keysOnly bool, f each) er
 const pageSize = 5000
 
 // orPages reads in pages what a server cannot stream.
-func (r reader) orPages(ctx context.Context, s span, opts []clientv3.OpOption, f each, err error) error {
+func (r reader) orPages(ctx context.Context, s roles.Span, opts []clientv3.OpOption, f each, err error) error {
 	if status.Code(err) != codes.Unimplemented {
 		return err
 	}
-	for from := s.from; ; {
+	for from := s.From; ; {
 		resp, err := r.client.Get(ctx, from, append(opts[:len(opts):len(opts)], clientv3.WithLimit(pageSize))...)
 		if err != nil {
 			return err
@@ -110,7 +111,7 @@ func (r reader) orPages(ctx context.Context, s span, opts []clientv3.OpOption, f
 }
 
 // streamAll reads the names in several ranges.
-func (r reader) streamAll(ctx context.Context, spans []span, f each) error {
+func (r reader) streamAll(ctx context.Context, spans []roles.Span, f each) error {
 	for _, s := range spans {
 		if err := r.stream(ctx, s, true, f); err != nil {
 			return err

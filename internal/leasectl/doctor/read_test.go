@@ -49,7 +49,7 @@ func TestScansReadOneRevisionInStreamsAndPages(t *testing.T) {
 	}
 	got = nil
 	opts := []clientv3.OpOption{clientv3.WithRange(prefixEnd(root)), clientv3.WithRev(r.rev), clientv3.WithKeysOnly()}
-	if err := r.orPages(t.Context(), span{root, prefixEnd(root)}, opts, keep, status.Error(codes.Unimplemented, "")); err != nil || !slices.Equal(got, want) {
+	if err := r.orPages(t.Context(), span(root, prefixEnd(root)), opts, keep, status.Error(codes.Unimplemented, "")); err != nil || !slices.Equal(got, want) {
 		t.Errorf("in pages %d of %d: %v", len(got), len(want), err)
 	}
 	if _, err := r.scan(t.Context(), root, true, func([]*mvccpb.KeyValue) error { return errEnough }); err != errEnough {

@@ -12,19 +12,32 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// span is a range of keys; end "\x00" means that there is none.
-type span struct{ from, end string }
+// Span is a range of keys; End "\x00" means that there is none.
+type Span struct {
+	// From is the first key, End the first one behind the range.
+	From, End string
+}
 
-func (p Permission) span() span {
+func (p Permission) span() Span {
 	if end := p.end(); end != "" {
-		return span{p.Key, end}
+		return Span{p.Key, end}
 	}
-	return span{p.Key, p.Key + "\x00"}
+	return Span{p.Key, p.Key + "\x00"}
+}
+
+// cut returns what two spans have in common; ok is false when that is nothing.
+func (s Span) cut(o Span) (Span, bool) {
+	c := Span{max(s.From, o.From), s.End}
+	if s.End == "\x00" || o.End != "\x00" && o.End < s.End {
+		c.End = o.End
+	}
+	return c, c.End == "\x00" || c.From < c.End
 }
 
 // holds tells whether the whole of o is in s.
-func (s span) holds(o span) bool {
-	return s.from <= o.from && (s.end == "\x00" || o.end != "\x00" && o.end <= s.end)
+func (s Span) holds(o Span) bool {
+	c, ok := s.cut(o)
+	return ok && c == o
 }
 
 // Granted is what a user may do.
@@ -36,7 +49,7 @@ type Granted struct {
 	// Everything tells that nothing is refused: the root role, or authentication is off.
 	Everything bool `json:"everything"`
 
-	read, write []span
+	read, write []Span
 }
 
 // Ask reads what a user has been granted, which every user may do for himself. user "" is nobody: with authentication
@@ -75,9 +88,9 @@ func Ask(ctx context.Context, client *clientv3.Client, user string) (Granted, er
 }
 
 func (g *Granted) add(perm *authpb.Permission) {
-	s := span{string(perm.Key), string(perm.RangeEnd)}
-	if s.end == "" {
-		s.end = s.from + "\x00"
+	s := Span{string(perm.Key), string(perm.RangeEnd)}
+	if s.End == "" {
+		s.End = s.From + "\x00"
 	}
 	if perm.PermType != authpb.WRITE {
 		g.read = append(g.read, s)
@@ -88,38 +101,52 @@ func (g *Granted) add(perm *authpb.Permission) {
 }
 
 // merged joins spans that touch, as etcd does.
-func merged(spans []span) (out []span) {
-	slices.SortFunc(spans, func(a, b span) int { return strings.Compare(a.from, b.from) })
+func merged(spans []Span) (out []Span) {
+	slices.SortFunc(spans, func(a, b Span) int { return strings.Compare(a.From, b.From) })
 	for _, s := range spans {
 		n := len(out)
-		if n == 0 || out[n-1].end != "\x00" && out[n-1].end < s.from {
+		if n == 0 || out[n-1].End != "\x00" && out[n-1].End < s.From {
 			out = append(out, s)
 			continue
 		}
-		if last := &out[n-1]; last.end != "\x00" && (s.end == "\x00" || s.end > last.end) {
-			last.end = s.end
+		if last := &out[n-1]; last.End != "\x00" && (s.End == "\x00" || s.End > last.End) {
+			last.End = s.End
 		}
 	}
 	return out
 }
 
+// Readable returns the parts of a span that may be read, and whether they are all of it.
+func (g Granted) Readable(want Span) (parts []Span, whole bool) { return g.within(g.read, want) }
+
+// Writable tells whether all of a span may be written.
+func (g Granted) Writable(want Span) bool {
+	_, whole := g.within(g.write, want)
+	return whole
+}
+
+func (g Granted) within(granted []Span, want Span) (parts []Span, whole bool) {
+	if g.Everything {
+		return []Span{want}, true
+	}
+	for _, s := range granted {
+		if c, ok := s.cut(want); ok {
+			parts = append(parts, c)
+			whole = whole || s.holds(want)
+		}
+	}
+	return parts, whole
+}
+
 // Lacks returns those of the permissions that the user does not have.
 func (g Granted) Lacks(wanted []Permission) (lacks []Permission) {
-	if g.Everything {
-		return nil
-	}
 	for _, p := range wanted {
-		mayRead := p.Type == "write" || within(g.read, p.span())
-		mayWrite := p.Type == read || within(g.write, p.span())
-		if !mayRead || !mayWrite {
+		_, mayRead := g.Readable(p.span())
+		if p.Type != "write" && !mayRead || p.Type != read && !g.Writable(p.span()) {
 			lacks = append(lacks, p)
 		}
 	}
 	return lacks
-}
-
-func within(granted []span, want span) bool {
-	return slices.ContainsFunc(granted, func(s span) bool { return s.holds(want) })
 }
 
 // Apply makes a role, or adds what it lacks. It takes nothing away, and doing it again changes nothing. It needs the
