@@ -108,9 +108,8 @@ func workerGone(t testing.TB, c *etcdtest.Cluster, how syscall.Signal) recovered
 
 // beats are the moments at which completions of a worker were accepted.
 type beats struct {
-	mu   sync.Mutex
-	at   []time.Time
-	news chan struct{}
+	mu sync.Mutex
+	at []time.Time
 }
 
 func (b *beats) settled(_ *workqueue.Job, s workqueue.Settlement) {
@@ -118,12 +117,8 @@ func (b *beats) settled(_ *workqueue.Job, s workqueue.Settlement) {
 		return
 	}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.at = append(b.at, time.Now())
-	b.mu.Unlock()
-	select {
-	case b.news <- struct{}{}:
-	default:
-	}
 }
 
 // resumed is the end of the longest time without a completion that ends after since.
@@ -144,25 +139,22 @@ func (b *beats) resumed(t testing.TB, since time.Time) time.Time {
 	return end
 }
 
-// line is a queue in which one job after the other is enqueued and completed.
-func line(t testing.TB, cl *clientv3.Client) (q *workqueue.Queue, b *beats) {
+// steady is a queue in which a job is enqueued every 20 ms, whatever became of those
+// before it, and completed at once.
+func steady(t testing.TB, cl *clientv3.Client) (q *workqueue.Queue, b *beats) {
 	t.Helper()
 	root := etcdtest.Root(t)
-	q, b = open(t, cl, root), &beats{news: make(chan struct{}, 1)}
+	q, b = open(t, cl, root), &beats{}
 	inProcess(t, open(t, cl, root), workqueue.WorkerConfig{Hooks: workqueue.Hooks{Settled: b.settled}}, func() {})
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for ctx.Err() == nil {
-			if _, err := q.Enqueue(ctx, workqueue.Params{}); err != nil && ctx.Err() == nil {
-				t.Errorf("enqueue: %v", err)
-				return
-			}
-			select {
-			case <-b.news:
-			case <-time.After(100 * time.Millisecond): // it was not accepted, or is late
-			case <-ctx.Done():
-			}
+		for wait(ctx, 20*time.Millisecond) {
+			wg.Go(func() {
+				if _, err := q.Enqueue(ctx, workqueue.Params{}); err != nil && ctx.Err() == nil {
+					t.Errorf("enqueue: %v", err)
+				}
+			})
 		}
 	})
 	t.Cleanup(func() {
@@ -181,7 +173,7 @@ func line(t testing.TB, cl *clientv3.Client) (q *workqueue.Queue, b *beats) {
 // inProcess works a queue in this process, with a session that outlives every fault.
 func inProcess(t testing.TB, q *workqueue.Queue, cfg workqueue.WorkerConfig, began func()) {
 	t.Helper()
-	cfg.SessionTTL, cfg.Concurrency = 60*time.Second, 4
+	cfg.SessionTTL, cfg.Concurrency = 60*time.Second, 100
 	w, err := workqueue.NewWorker(q, workqueue.HandlerFunc(func(context.Context, *workqueue.Claim) ([]byte, error) {
 		began()
 		return nil, nil
@@ -214,7 +206,7 @@ func lastOf(t testing.TB, q *workqueue.Queue) {
 // leaderMemberKilled kills the member of three that leads, in the midst of work.
 func leaderMemberKilled(t testing.TB, c *etcdtest.Cluster) recovered {
 	t.Helper()
-	q, b := line(t, c.Client(t))
+	q, b := steady(t, c.Client(t))
 	leader := c.Leader(t)
 	killed := time.Now()
 	leader.Kill()
@@ -230,7 +222,7 @@ func leaderMemberKilled(t testing.TB, c *etcdtest.Cluster) recovered {
 // etcdRestarted stops all of etcd, cleanly or not, and starts it on its data.
 func etcdRestarted(t testing.TB, c *etcdtest.Cluster) recovered {
 	t.Helper()
-	q, b := line(t, c.Client(t))
+	q, b := steady(t, c.Client(t))
 	stopped := time.Now()
 	heal, err := faults.Restart{}.Inject(bounded(t), &faults.Env{Cluster: c, Rand: rand.New(rand.NewPCG(rand.Uint64(), 0))})
 	if err != nil {

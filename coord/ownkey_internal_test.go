@@ -1,0 +1,20 @@
+package coord
+
+import "testing"
+
+// A key that somebody put in the place of the session's own is not the session.
+func TestAnotherKeyOfTheSameNameIsNotTheSession(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newStubEtcd()
+		s := e.open(t, SessionConfig{})
+		if _, ok := s.keyExists(); !ok {
+			t.Error("the session's own key is not there")
+		}
+		e.mu.Lock()
+		e.keys[s.key].CreateRevision += 5
+		e.mu.Unlock()
+		if _, ok := s.keyExists(); ok {
+			t.Error("a later key is taken for the session's own")
+		}
+	})
+}
