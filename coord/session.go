@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
@@ -199,64 +198,6 @@ func (s *Session) firstRenewal(ctx context.Context) error {
 			return fmt.Errorf("first renewal: %w: %w", perr, err)
 		}
 	}
-}
-
-// createSessionKey puts a key that never existed before. No lane is needed: its
-// own success falsifies its guard for ever, because the name is unique and the
-// lease dies with the key. It also creates meta, once per root, and reads it.
-func createSessionKey(ctx context.Context, store *Store, key, value, nonce string, lease clientv3.LeaseID) (int64, error) {
-	meta := store.keys.Meta()
-	txn := Txn{
-		If: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)},
-		Then: []clientv3.Op{
-			clientv3.OpPut(key, value, clientv3.WithLease(lease)),
-			clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(meta), "=", 0)},
-				[]clientv3.Op{clientv3.OpPut(meta, fmt.Sprintf(`{"schema":%d}`, schema))},
-				[]clientv3.Op{clientv3.OpGet(meta)}),
-		},
-		Else: []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(meta)},
-	}
-	for try := 0; ; try++ {
-		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		resp, err := store.txn(reqCtx, txn)
-		cancel()
-		switch {
-		case err == nil && resp.Succeeded:
-			if nested := resp.Responses[1].GetResponseTxn(); !nested.Succeeded {
-				return resp.Header.Revision, checkSchema(nested.Responses[0].GetResponseRange().Kvs)
-			}
-			return resp.Header.Revision, nil
-		case err == nil:
-			// An earlier try of ours was applied; its answer was lost.
-			kvs := resp.Responses[0].GetResponseRange().Kvs
-			if len(kvs) != 1 || NonceOf(kvs[0].Value) != nonce {
-				return 0, fmt.Errorf("create %s: the key exists", key)
-			}
-			return kvs[0].CreateRevision, checkSchema(resp.Responses[1].GetResponseRange().Kvs)
-		case notApplied(err) || ctx.Err() != nil:
-			return 0, fmt.Errorf("create session key: %w", err)
-		}
-		if perr := pause(ctx, try); perr != nil {
-			return 0, fmt.Errorf("create session key: %w: %w", perr, err)
-		}
-	}
-}
-
-// checkSchema refuses keys that a newer program has written.
-func checkSchema(meta []*mvccpb.KeyValue) error {
-	var m struct {
-		Schema int `json:"schema"`
-	}
-	if len(meta) == 0 {
-		return nil // deleted by hand; the next session writes it again
-	}
-	if err := json.Unmarshal(meta[0].Value, &m); err != nil {
-		return fmt.Errorf("read meta: %w", err)
-	}
-	if m.Schema > schema {
-		return fmt.Errorf("the keys under this root have schema %d, this program knows %d: use a newer one: %w", m.Schema, schema, ErrInvalid)
-	}
-	return nil
 }
 
 // abandon cleans up behind a session that could not be opened. What its short

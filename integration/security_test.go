@@ -146,7 +146,7 @@ func (s *secured) grant(t *testing.T, cl *clientv3.Client, name, queue string) {
 		_, err := cl.RoleGrantPermission(ctx, name, prefix, clientv3.GetPrefixRangeEnd(prefix), p)
 		mustDo(t, err)
 	}
-	one(s.root+"meta", rw) // whoever comes first creates it
+	one(s.root+"meta", ro) // whoever writes it can lock everybody out
 	all(s.root+"sessions/", ro)
 	all(s.root+"sessions/"+name+".", rw)
 	all(s.root+"lanes/"+name+".", rw)

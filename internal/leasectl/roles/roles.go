@@ -92,7 +92,7 @@ func For(keys coord.Keyspace, queue, identity string) []Role {
 		all(readwrite, lanes, "lanes, in which every write travels"),
 	}
 	work := append(append([]Permission{}, jobs...),
-		Permission{readwrite, keys.Meta(), false, "the schema: the first session writes it"},
+		Permission{read, keys.Meta(), false, "the schema; an operator's or root's first session writes it"},
 		all(read, keys.Sessions(), "who is alive"),
 		all(readwrite, sessions, "its own sessions"),
 		all(readwrite, q.Workers(), "its registration"),
