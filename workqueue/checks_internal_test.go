@@ -123,3 +123,45 @@ func TestEveryJobIsBornAnew(t *testing.T) {
 		t.Errorf("born %q and %q, nonces %q and %q", a.Born, b.Born, a.Nonce, b.Nonce)
 	}
 }
+
+// As long as a handler runs in this process, whatever became of its claim, no other
+// attempt at the job is begun here.
+func TestNoAttemptBesideAHungOne(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	x := newIndex(txns.space, "q")
+	r, _ := jobIn("open, due")
+	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 10)}, 10)
+	picked, _ := x.pick(1, asker{sid: "me", ttl: time.Minute})
+	if len(picked) != 1 {
+		t.Fatalf("picked %d jobs, want 1", len(picked))
+	}
+	// Its claim was given up, so the job is open again, and its handler goes on.
+	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 12)}, 12)
+	if again, _ := x.pick(1, asker{sid: "me", ttl: time.Minute}); len(again) != 0 {
+		t.Error("an attempt was begun beside one that runs")
+	}
+	x.leave(picked[0])
+	if again, _ := x.pick(1, asker{sid: "me", ttl: time.Minute}); len(again) != 1 {
+		t.Error("the job is left alone although nothing of it runs")
+	}
+}
+
+// Handlers of a session that is lost have less time than others need to count the
+// loss.
+func TestGraceAfterALoss(t *testing.T) {
+	root := etcdtest.Root(t)
+	s, err := coord.OpenSession(t.Context(), etcdtest.Shared(t).Client(t), coord.SessionConfig{Root: root, TTL: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	w, c := &Worker{cfg: WorkerConfig{Grace: 10 * time.Second}}, &Claim{session: s}
+	for _, tc := range []struct {
+		cause error
+		want  time.Duration
+	}{{coord.ErrSessionLost, time.Second}, {ErrAttemptTimeout, 10 * time.Second}} {
+		if got := w.graceAfter(tc.cause, c); got != tc.want {
+			t.Errorf("%v: got %v, want %v", tc.cause, got, tc.want)
+		}
+	}
+}

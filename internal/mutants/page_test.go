@@ -39,15 +39,21 @@ func rowsOf(page string) map[string]string {
 	return rows
 }
 
+// readPage returns the page as it is, or nothing.
+func readPage(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(pagePath)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
 // writePage writes the page anew, with what came of some mutants; the other rows stay
 // as they are.
 func writePage(t *testing.T, verdicts map[string]string) {
 	t.Helper()
-	old, err := os.ReadFile(pagePath)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	rows := rowsOf(string(old))
+	rows := rowsOf(readPage(t))
 	for name, verdict := range verdicts {
 		rows[name] = strings.ReplaceAll(verdict, "|", ", ")
 	}
