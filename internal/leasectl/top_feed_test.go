@@ -40,21 +40,27 @@ func TestTopSaysWhatItMissed(t *testing.T) {
 			t.Helper()
 			again := time.NewTicker(10 * time.Millisecond)
 			defer again.Stop()
+			var last top.News
 			for ctx.Err() == nil {
-				if n, _ := r.Take(time.Now()); ok(n) {
+				if last, _ = r.Take(time.Now()); ok(last) {
 					return
 				}
 				<-again.C
 			}
-			t.Errorf("never: %s", what)
+			t.Errorf("never: %s; the last news was %+v", what, last)
 		}
-		until("a gap after a compaction", func(n top.News) bool { return n.Gap })
-		until("a watch that goes on", func(n top.News) bool { return n.Unseen == "" })
+		gap := func(n top.News) bool { return n.Gap }
+		unseen := func(n top.News) bool { return n.Unseen != "" }
+		seen := func(n top.News) bool { return n.Unseen == "" }
+		until("a gap after a compaction", gap)
+		until("that nothing is watched after a compaction", unseen)
+		until("a watch after a compaction", seen)
 		s.enqueue("c")
 		until("an event after the gap", func(n top.News) bool { return len(n.Events) == 1 && n.Events[0].About == "q/c" })
 		d.rewound <- struct{}{}
-		until("a gap after a restore", func(n top.News) bool { return n.Gap && n.Unseen != "" })
-		until("a watch after a restore", func(n top.News) bool { return n.Unseen == "" })
+		until("a gap after a restore", gap)
+		until("that nothing is watched after a restore", unseen)
+		until("a watch after a restore", seen)
 		return nil
 	})
 	if err != nil {

@@ -20,7 +20,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// After a panic bubbletea does not wait for its reader, and closes what that waits for: it may never wake. A process
+	// that panicked ends then.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/muesli/cancelreader.(*epollCancelReader).wait"),
+		goleak.IgnoreAnyFunction("charm.land/bubbletea/v2.(*Program).readLoop"))
+}
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
