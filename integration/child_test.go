@@ -103,6 +103,16 @@ var handlers = map[string]workqueue.HandlerFunc{
 		say("ended", c.Job().ID, context.Cause(ctx).Error())
 		return []byte("late"), nil
 	},
+	// yield is block that hands in no result, so that somebody runs the job again
+	// whatever ends its context.
+	"yield": func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
+		if c.Job().Kind == "ping" {
+			return nil, nil
+		}
+		say("started", c.Job().ID)
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	},
 	// pill ends the process for jobs of the kind "pill", and completes others.
 	"pill": func(_ context.Context, c *workqueue.Claim) ([]byte, error) {
 		if c.Job().Kind == "pill" {

@@ -49,10 +49,10 @@ func add(t testing.TB, q *workqueue.Queue, p workqueue.Params) {
 // that another process runs the job, and how long after the end of the lease.
 func takeover(t testing.TB, cl *clientv3.Client, q *workqueue.Queue, endpoint, root, ttl, id string, how syscall.Signal) (sinceKill, sinceEnd time.Duration) {
 	t.Helper()
-	victim := start(t, endpoint, root, ttl, "block")
+	victim := start(t, endpoint, root, ttl, "yield")
 	add(t, q, workqueue.Params{ID: id})
 	victim.expect(t, "started "+id)
-	heir := start(t, endpoint, root, ttl, "block")
+	heir := start(t, endpoint, root, ttl, "yield")
 	add(t, q, workqueue.Params{ID: id + "-ping", Kind: "ping"})
 	if _, err := q.Wait(bounded(t), id+"-ping"); err != nil { // the victim has no free slot: the heir serves
 		t.Fatal(err)
