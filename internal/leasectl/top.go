@@ -73,7 +73,10 @@ func (a *app) runTop(ctx context.Context) error {
 		if outcome != "" {
 			a.notef("%s", outcome)
 		}
+		var crash *top.Crash
 		switch {
+		case errors.As(err, &crash):
+			a.notef("%s", crash.Stack)
 		case interrupted(ctx) != nil && err == nil:
 			return context.Cause(ctx)
 		case errors.Is(err, top.ErrInterrupted): // by a key: in its mode the terminal sends no signal

@@ -134,7 +134,6 @@ type (
 		err   error
 	}
 	actedMsg struct{ said string }
-	crashMsg struct{ value any }
 )
 
 // Update implements [tea.Model].
@@ -155,8 +154,6 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.acting, m.said = "", msg.said
 		m.outcome.Store(nil)
 		return m, m.list()
-	case crashMsg:
-		panic(msg.value) // here the terminal is given back
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	case tea.PasteMsg:

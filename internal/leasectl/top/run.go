@@ -21,26 +21,24 @@ const drawEvery = 500 * time.Millisecond
 // Run shows the screen on a terminal until somebody leaves it or ctx ends; then it returns the cause of ctx. feeds tell
 // the recorder what becomes known until their context ends. Run gives the terminal back as it was, whatever happens, and
 // returns when they and all that was asked of the cluster have ended. outcome is what came of an action that ended after
-// the screen.
+// the screen. A panic is returned as a [*Crash].
 func Run(ctx context.Context, m *Model, in, out *os.File, feeds ...func(context.Context, *Recorder)) (outcome string, err error) {
 	profile := colorprofile.NoTTY
 	if m.cfg.Colour {
 		profile = colorprofile.Detect(out, os.Environ())
 	}
-	p := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(), tea.WithColorProfile(profile))
+	g := &guarded{Model: m}
+	p := tea.NewProgram(g, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(), tea.WithColorProfile(profile))
 	feeding, stop := context.WithCancel(ctx)
 	var r Recorder
 	var wg sync.WaitGroup
 	background := func(f func()) {
 		wg.Go(func() {
-			defer func() {
-				if v := recover(); v != nil { // dying here would leave the terminal as it is
-					p.Send(crashMsg{v})
-				}
-			}()
+			defer g.caught(p.Quit) // dying here would leave the terminal as it is
 			f()
 		})
 	}
+	g.leave = func() { wg.Go(p.Quit) }
 	for _, feed := range feeds {
 		background(func() { feed(feeding, &r) })
 	}
@@ -52,6 +50,8 @@ func Run(ctx context.Context, m *Model, in, out *os.File, feeds ...func(context.
 	wg.Wait()
 	outcome = m.stop()
 	switch {
+	case g.crash != nil:
+		return outcome, g.crash
 	case err != nil:
 		return outcome, fmt.Errorf("draw the screen: %w", err)
 	case m.interrupted:

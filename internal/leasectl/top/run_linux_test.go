@@ -103,30 +103,40 @@ func (p *pty) shows(text string) {
 func TestTerminalIsGivenBack(t *testing.T) {
 	stop := errors.New("stop")
 	idle := func(ctx context.Context, _ *top.Recorder) { <-ctx.Done() }
+	crashed := func(err error) bool {
+		var c *top.Crash
+		return errors.As(err, &c) && c.Value == "bug" && strings.Contains(c.Stack, "panic(")
+	}
 	for name, test := range map[string]struct {
 		feed    func(context.Context, *top.Recorder)
 		end     func(*pty, context.CancelCauseFunc)
 		outcome func(error) bool
 	}{
-		"q":       {idle, func(p *pty, _ context.CancelCauseFunc) { _, _ = p.keyboard.WriteString("q") }, func(err error) bool { return err == nil }},
-		"ctrl+c":  {idle, func(p *pty, _ context.CancelCauseFunc) { _, _ = p.keyboard.WriteString("\x03") }, func(err error) bool { return errors.Is(err, top.ErrInterrupted) }},
-		"context": {idle, func(_ *pty, cancel context.CancelCauseFunc) { cancel(stop) }, func(err error) bool { return err == nil }},
-		"panic": {func(context.Context, *top.Recorder) { panic("this is a test: the stack below is wanted") }, func(*pty, context.CancelCauseFunc) {}, func(err error) bool {
-			return err != nil && !errors.Is(err, top.ErrInterrupted)
-		}},
+		"q":                  {idle, func(p *pty, _ context.CancelCauseFunc) { _, _ = p.keyboard.WriteString("q") }, func(err error) bool { return err == nil }},
+		"ctrl+c":             {idle, func(p *pty, _ context.CancelCauseFunc) { _, _ = p.keyboard.WriteString("\x03") }, func(err error) bool { return errors.Is(err, top.ErrInterrupted) }},
+		"context":            {idle, func(_ *pty, cancel context.CancelCauseFunc) { cancel(stop) }, func(err error) bool { return err == nil }},
+		"panic":              {func(context.Context, *top.Recorder) { panic("bug") }, func(*pty, context.CancelCauseFunc) {}, crashed},
+		"panic of an action": {idle, func(p *pty, _ context.CancelCauseFunc) { _, _ = p.keyboard.WriteString("py") }, crashed},
+		"panic of a look":    {func(_ context.Context, r *top.Recorder) { r.Looked(top.Look{Notes: []string{"crash"}}) }, func(*pty, context.CancelCauseFunc) {}, crashed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPty(t)
 			before := p.mode()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			m := top.New(ctx, top.Config{Title: "prod", Age: spell}, &fake{}, someLook())
+			age := func(d time.Duration) string {
+				if d > time.Hour*24*365*100 && name == "panic of a look" { // of a look that was never
+					panic("bug")
+				}
+				return spell(d)
+			}
+			m := top.New(ctx, top.Config{Title: "prod", Age: age}, &fake{panics: true}, someLook())
 			ended := make(chan error, 1)
 			go func() {
 				_, err := top.Run(ctx, m, p.screen, p.screen, test.feed)
 				ended <- err
 			}()
-			if name != "panic" { // it may be over before anything is drawn
+			if !strings.HasPrefix(name, "panic") || name == "panic of an action" { // it may be over before anything is drawn
 				p.shows("mail")
 			}
 			test.end(p, cancel)
@@ -145,7 +155,7 @@ func TestTerminalIsGivenBack(t *testing.T) {
 			p.shows("that was all")
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if drawn := p.drawn.String(); strings.Count(drawn, "\x1b[?1049h") != strings.Count(drawn, "\x1b[?1049l") || strings.Count(drawn, "\x1b[?25l") > strings.Count(drawn, "\x1b[?25h") {
+			if drawn := p.drawn.String(); strings.Count(drawn, "\x1b[?1049h") != strings.Count(drawn, "\x1b[?1049l") || strings.LastIndex(drawn, "\x1b[?25l") > strings.LastIndex(drawn, "\x1b[?25h") {
 				t.Errorf("the other screen or the cursor is not back: %q", drawn)
 			}
 		})
