@@ -59,6 +59,14 @@ explore: ## Search the large worlds of the explorer: minutes
 soak: ## Chaos for hours, each round with a new seed (SOAK=12 rounds of about 25 minutes)
 	$(GO) test ./integration -run '^TestChaos$$' -count=$(SOAK) -failfast -timeout 0 -v -artifacts -outputdir $(CURDIR) -duration 5m
 
+.PHONY: mutants
+mutants: ## Take each safety check out and see a test fail; writes docs/mutants.md (10 min)
+	$(GO) test -count=1 -timeout 3h -parallel 4 -v ./internal/mutants -run TestMutantsAreCaught -mutants . -write
+
+.PHONY: recovery
+recovery: ## Measure how soon work goes on after each fault, 30 events each (6 min)
+	$(GO) test -timeout 1h ./integration -run '^$$' -bench BenchmarkRecovery -benchtime 30x
+
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities, where their database can be reached
 	@out=$$($(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... 2>&1); code=$$?; printf '%s\n' "$$out"; \

@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -134,7 +133,7 @@ func (b *etcdBackend) stream(ctx context.Context, prefix string, opts []clientv3
 }
 
 // errStalled is the end of a list that stopped half way.
-var errStalled = errors.New("the endpoint stopped sending")
+var errStalled = fmt.Errorf("the endpoint stopped sending: %w", context.DeadlineExceeded)
 
 func (b *etcdBackend) watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	return b.client.Watch(ctx, key, opts...)

@@ -56,7 +56,7 @@ func configIn(kvs []*mvccpb.KeyValue) (c config, rev int64, err error) {
 		return config{}, 0, nil
 	}
 	if c, err = decodeConfig(kvs[0].Value); err != nil {
-		return config{}, 0, fmt.Errorf("read config: %w", err)
+		return config{}, 0, fmt.Errorf("%w: the config: %w", ErrUndecodable, err)
 	}
 	return c, kvs[0].ModRevision, nil
 }

@@ -62,7 +62,7 @@ def main(queue):
             if code != 0:
                 return code
             claim = json.loads(out)
-            proof = [f"job/{queue}/{claim['id']}", "--token", claim["token"], "--nonce", claim["nonce"]]
+            proof = [claim["ref"], "--token", claim["token"], "--nonce", claim["nonce"]]
             payload = base64.b64decode(claim["payload_base64"]) if "payload_base64" in claim else claim["payload"].encode()
             try:
                 result = handle(payload)
@@ -72,6 +72,8 @@ def main(queue):
                 code, _ = leasectl("jobs", "complete", *proof, stdin=result)
             if code == STALE_TOKEN:
                 print(f"{claim['id']}: somebody else owns it by now", file=sys.stderr)
+            elif code != 0:
+                return code  # leasectl has told why
         return 1
     finally:
         session.close()

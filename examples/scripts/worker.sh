@@ -25,7 +25,7 @@ while :; do
     3) exit 0 ;; # nothing was claimable
     *) cat "$dir/why" >&2; exit 1 ;;
     esac
-    ref=job/$queue/$(jq -r .id "$dir/job")
+    ref=$(jq -r .ref "$dir/job")
     token=$(jq -r .token "$dir/job")
     nonce=$(jq -r .nonce "$dir/job")
 
@@ -36,5 +36,7 @@ while :; do
     else
         leasectl jobs fail "$ref" --token "$token" --nonce "$nonce" --error "$(tail -c 500 "$dir/err")"
     fi
-    # Exit code 5 means that somebody else owns the job by now: its result counts, ours does not.
+    code=$?
+    # 5 means that somebody else owns the job by now: its result counts, ours does not.
+    [ $code = 0 ] || [ $code = 5 ] || exit $code
 done

@@ -11,10 +11,11 @@ import (
 )
 
 // takes returns a check of the positional arguments: names in order, optional ones in square brackets, such as
-// takes("QUEUE", "[PAYLOAD]"). Arguments after -- belong to a command and are not counted.
+// takes("QUEUE", "[PAYLOAD]"). Where the usage has "-- CMD", arguments after -- belong to that command and are not
+// counted; elsewhere -- only ends the flags.
 func takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 && strings.Contains(cmd.Use, "-- CMD") {
 			args = args[:dash]
 		}
 		if len(args) > len(names) {

@@ -156,6 +156,20 @@ var damages = []damage{
 		},
 		says: []string{"WARN  Q3", "queue mail oldest ready 60m", "mail/x; target 30m0s", "more workers"},
 		mend: func(r *doctorRig) { r.cancel("mail", "x") }},
+	{code: "Q4", exit: 8,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Config(), "nonsense")
+			r.put(r.queue("other").Config(), `{"w":"8888888888888888"}`)
+		},
+		says: []string{"ERROR Q4", "config of queue mail cannot be read", "etcdctl del "},
+		mend: func(r *doctorRig) {
+			// One that cannot be read hides no other.
+			out, errOut, code := r.leasectl("queues", "ls", "-o", "name")
+			if code != 0 || out != "queue/other\n" || !strings.Contains(errOut, "the config") {
+				r.Errorf("queues ls: exit code %d, %q, %q", code, out, errOut)
+			}
+			r.delete(r.queue("mail").Config())
+		}},
 	{code: "S1", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.keys.Session("w.0000000000000001"), `{"w":"8888888888888888"}`) },
 		says: []string{"ERROR S1", "1 session without a lease", "w.0000000000000001"},

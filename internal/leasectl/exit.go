@@ -125,6 +125,7 @@ var libraryErrors = []situation{
 	{sentinel(workqueue.ErrCancelled), exitConflict, ""},
 	{sentinel(coord.ErrFenced), exitConflict, ""},
 	{sentinel(coord.ErrRefused), exitConflict, "look again, then the same command"},
+	{sentinel(workqueue.ErrUndecodable), exitFailed, "leasectl doctor"},
 	{sentinel(workqueue.ErrBacklogFull), exitFailed, "etcdctl compact and defrag, or more workers"},
 	// Whatever the last error of the network was, it must not look as if nothing had happened.
 	{sentinel(coord.ErrUnknown), exitUnreachable, "look whether it happened before you repeat it"},

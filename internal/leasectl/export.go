@@ -31,7 +31,7 @@ A record that cannot be read is left out and told on stderr; the exit code is 7.
 			return a.runExport(cmd.Context(), args, file)
 		},
 	}
-	cmd.Flags().StringVar(&file, "file", "", "write to `FILE`, which is replaced once all is there")
+	cmd.Flags().StringVar(&file, "file", "", "write to `FILE`, which is replaced once all is there; - is stdout")
 	return cmd
 }
 
@@ -43,11 +43,30 @@ func (a *app) runExport(ctx context.Context, queues []string, file string) error
 				return err
 			}
 		}
-		if file == "" {
+		switch info, err := os.Stat(file); {
+		case file == "" || file == "-":
 			return a.exportTo(ctx, c, queues, a.out)
+		case err == nil && !info.Mode().IsRegular(): // a device, a pipe: it is written to, not replaced
+			return a.exportInto(ctx, c, queues, file)
+		}
+		if target, err := filepath.EvalSymlinks(file); err == nil {
+			file = target
 		}
 		return replaceFile(file, func(w io.Writer) error { return a.exportTo(ctx, c, queues, w) })
 	})
+}
+
+// exportInto writes to what is there and is no regular file.
+func (a *app) exportInto(ctx context.Context, c *connection, queues []string, path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	err = a.exportTo(ctx, c, queues, f)
+	if cerr := f.Close(); cerr != nil {
+		err = errors.Join(err, fmt.Errorf("write %s: %w", path, cerr))
+	}
+	return err
 }
 
 // replaceFile writes a file that is there whole or not at all. A partly failed write leaves what could be written.

@@ -10,7 +10,7 @@ var topics = map[string]string{
     3  not found
     4  not logged in or not permitted
     5  conflict: a revision, a token or a state has moved meanwhile
-    6  etcd is not reachable or gives no answer in time
+    6  etcd is not reachable or gives no answer in time, or --timeout is over
     7  a part of a bulk operation failed
     8  doctor: errors remain
   126  the command after -- cannot be executed

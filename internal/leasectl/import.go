@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -175,16 +177,39 @@ func (im *importer) batch(ctx context.Context, queue string, lines []inputLine) 
 	if im.o.dryRun {
 		return im.look(ctx, q, lines)
 	}
+	for part := range slices.Chunk(lines, importAtOnce) {
+		if err := im.put(ctx, q, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// importAtOnce is how many jobs are under way together: as many as etcd puts in far less than a dial timeout.
+const importAtOnce = 500
+
+// put imports a few lines. When etcd does not answer in time, nobody can know about them; to try again is safe.
+func (im *importer) put(ctx context.Context, q *workqueue.Queue, lines []inputLine) error {
 	var raw [][]byte
 	for _, l := range lines {
 		raw = append(raw, l.text)
 	}
 	by := workqueue.By{Actor: actor(), Reason: im.o.reason}
-	for i, err := range q.ImportBatch(ctx, raw, im.o.onConflict == conflictReplace, by) {
-		im.count(lines[i], err)
+	bounded, cancel := im.a.bounded(ctx)
+	defer cancel()
+	for i, err := range q.ImportBatch(bounded, raw, im.o.onConflict == conflictReplace, by) {
+		if !errors.Is(err, coord.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			im.count(lines[i], err)
+		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case bounded.Err() != nil:
+		return &failure{
+			code: exitUnreachable, err: fmt.Errorf("etcd gives no answer, so lines %d to %d may be there or not", lines[0].number, lines[len(lines)-1].number),
+			try: "the same command again: what is there already is left alone",
+		}
 	}
 	return nil
 }

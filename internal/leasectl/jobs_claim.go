@@ -52,6 +52,7 @@ the session is renewed. Exit code 3 means that nothing is claimable.`,
 // claimedItem is a claim in JSON. Token is a string: it may exceed what a JSON number keeps exactly.
 type claimedItem struct {
 	ID               string  `json:"id"`
+	Ref              string  `json:"ref"` // as the other commands take it
 	Queue            string  `json:"queue"`
 	Kind             string  `json:"kind"`
 	Token            string  `json:"token"`
@@ -72,7 +73,7 @@ func (a *app) printClaim(format string, claim *workqueue.Claim, session string) 
 		return a.printLine(nameOf(j))
 	}
 	item := claimedItem{
-		ID: j.ID, Queue: j.Queue, Kind: j.Kind, Token: claim.Token().String(), Nonce: claim.Fence().Nonce,
+		ID: j.ID, Ref: nameOf(j), Queue: j.Queue, Kind: j.Kind, Token: claim.Token().String(), Nonce: claim.Fence().Nonce,
 		Attempt: j.Attempt, Session: session, IdempotencyKey: j.IdempotencyKey(),
 	}
 	if j.Timeout > 0 {

@@ -119,10 +119,14 @@ func (a *app) readQueues(ctx context.Context, c *connection) ([]queueItem, error
 	var items []queueItem
 	for _, name := range names {
 		item, err := a.readQueue(ctx, c, name)
-		if err != nil {
+		switch {
+		case unreadable(err): // it must not hide the others
+			a.notef("warning: %s", errorText(err))
+		case err != nil:
 			return nil, err
+		default:
+			items = append(items, item)
 		}
-		items = append(items, item)
 	}
 	return items, nil
 }

@@ -71,6 +71,9 @@ it, since others may have begun.`,
   while leasectl session keepalive "$S" >/dev/null; do sleep 3; done &`,
 		Args: takes("SESSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usagef("S=$(leasectl session open)", "SESSION is empty: a name that a script forgot would be a new session")
+			}
 			return a.withSession(cmd.Context(), coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
 				if err := s.Leave(ctx); err != nil { // resuming has renewed it
 					return err
@@ -90,6 +93,9 @@ orphan, which the next worker takes over and counts as a loss.`,
 		Example: `  leasectl session close "$S"`,
 		Args:    takes("SESSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usagef("S=$(leasectl session open)", "SESSION is empty: a name that a script forgot would be a new session")
+			}
 			return a.withSession(cmd.Context(), coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
 				if err := s.Close(ctx); err != nil {
 					return err

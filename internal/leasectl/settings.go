@@ -101,6 +101,9 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 		}
 		s.origin[g.flag] = origin
 	}
+	if f.Changed("endpoints") && s.endpoints == "" {
+		return usagef(tryEndpoint, "--endpoints is empty: a name that a script forgot would be another cluster")
+	}
 	if f.Changed("as") && s.identity == "" {
 		return usagef("--as NAME, or no --as at all", "--as is empty: a name that a script forgot would be the host's")
 	}

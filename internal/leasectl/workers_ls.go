@@ -54,10 +54,14 @@ func (a *app) readClaims(ctx context.Context, c *connection) (items []queueItem,
 		}
 		s, err := q.Stats(ctx)
 		_ = q.Close() // nothing was written
-		if err != nil {
+		switch {
+		case unreadable(err): // it must not hide the others
+			a.notef("warning: %s", errorText(err))
+		case err != nil:
 			return nil, err
+		default:
+			items = append(items, queueItem{Name: name, claims: s.Claims})
 		}
-		items = append(items, queueItem{Name: name, claims: s.Claims})
 	}
 	return items, nil
 }

@@ -30,6 +30,7 @@ type queueLook struct {
 		At     time.Time `json:"at"`
 	}
 	configRev int64
+	configErr error // why it cannot be read, so that nothing is claimed
 	workers   map[string]*worker
 
 	// where tells in which directories a job's records are.
@@ -164,7 +165,7 @@ func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys co
 		for _, kv := range kvs {
 			if string(kv.Key) == q.keys.Config() {
 				q.configRev = kv.ModRevision
-				_ = json.Unmarshal(kv.Value, &q.config) // what cannot be read says nothing
+				q.configErr = json.Unmarshal(kv.Value, &q.config)
 			}
 		}
 		return nil
