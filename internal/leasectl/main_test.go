@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Under the race detector a process sleeps for a second before it exits, and the tests start a thousand of them.
+	if err := os.Setenv("GORACE", cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=20")); err != nil {
+		panic(err)
+	}
 	testscript.Main(leakChecked{m}, map[string]func(){"leasectl": mainWithProbe})
 }
 
@@ -78,6 +83,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
