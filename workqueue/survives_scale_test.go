@@ -132,7 +132,7 @@ func sessionsOf(t *testing.T, cl *clientv3.Client, root string, n int) []*coord.
 // the worker's registration, never a job, so ending it is one small write; and the
 // jobs are given back, to be worked under the next session.
 func TestSurvives_11_NoJobOnASessionLease(t *testing.T) {
-	const jobs = 10_000
+	const jobs = 10_000 / slower
 	c := etcdtest.New(t, etcdtest.Config{})
 	cl, root := c.Client(t), etcdtest.Root(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
@@ -269,7 +269,7 @@ func TestSurvives_30_BusyNeighboursOfAWatch(t *testing.T) {
 // What is too large is refused before anything is sent, with what would do. Many jobs
 // are enqueued and handed out in as many requests as it takes.
 func TestSurvives_40_TooLargeAndTooMany(t *testing.T) {
-	const jobs = 5000
+	const jobs = 5000 / slower
 	c := etcdtest.New(t, etcdtest.Config{})
 	cl, root := c.Client(t), etcdtest.Root(t)
 	var rec etcdtest.Recorder
@@ -337,7 +337,7 @@ func manyLabels(n int) map[string]string {
 // A claim from 50,000 waiting jobs costs about what it costs from 100. That no request
 // sorts or compares a large prefix is tested where all requests are looked at.
 func TestSurvives_41_LongQueue(t *testing.T) {
-	const short, long, claims = 100, 50_000, 60
+	const short, long, claims = 100, 50_000 / slower, 60
 	c := etcdtest.New(t, etcdtest.Config{})
 	cl := c.Client(t)
 	median := func(jobs int) time.Duration {
