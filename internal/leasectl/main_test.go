@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,10 +22,6 @@ import (
 func TestMain(m *testing.M) {
 	// Under the race detector a process sleeps for a second before it exits, and the tests start a thousand of them.
 	if err := os.Setenv("GORACE", cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=20")); err != nil {
-		panic(err)
-	}
-	// Most of these tests wait: for leases, windows and timeouts. Two at a time would leave the processors idle.
-	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){"leasectl": mainWithProbe})
