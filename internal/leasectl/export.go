@@ -103,9 +103,9 @@ func (a *app) exportTo(ctx context.Context, c *connection, queues []string, out 
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
-	a.notef("%s: exported %s of %s", c.where(), plural(written, "job"), plural(len(queues), "queue"))
+	a.notef("%s: exported %s of %s", c.where(), count(written, "job"), count(len(queues), "queue"))
 	if unread > 0 {
-		return &failure{code: exitPartly, err: fmt.Errorf("%s left out, which cannot be read", plural(unread, "record")), try: "leasectl doctor"}
+		return &failure{code: exitPartly, err: fmt.Errorf("%s left out, which cannot be read", count(unread, "record")), try: "leasectl doctor"}
 	}
 	return nil
 }
@@ -132,11 +132,4 @@ func (a *app) exportQueue(ctx context.Context, c *connection, queue string, w *b
 		}
 	}
 	return written, unread, nil
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

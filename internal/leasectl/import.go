@@ -118,12 +118,12 @@ func (im *importer) run(ctx context.Context, in io.Reader) error {
 	if im.o.dryRun {
 		verb = "would import"
 	}
-	im.a.notef("%s %s, %d were there already, %d skipped, %d failed", verb, plural(im.imported, "job"), im.there, im.skipped, im.failed)
+	im.a.notef("%s %s, %d were there already, %d skipped, %d failed", verb, count(im.imported, "job"), im.there, im.skipped, im.failed)
 	switch {
 	case err != nil:
 		return fmt.Errorf("import: %w", err)
 	case im.failed > 0:
-		return &failure{code: exitPartly, err: fmt.Errorf("%s not imported", plural(im.failed, "line"))}
+		return &failure{code: exitPartly, err: fmt.Errorf("%s not imported", count(im.failed, "line"))}
 	}
 	return nil
 }

@@ -75,6 +75,14 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// count is a number of things in words: 1 job, 2 jobs.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // printLine writes one line of data to stdout.
 func (a *app) printLine(line string) error {
 	if _, err := fmt.Fprintln(a.out, line); err != nil {

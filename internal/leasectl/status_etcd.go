@@ -70,7 +70,7 @@ func (e etcdItem) text() string {
 	case !e.verified:
 		parts = append(parts, "unverified (no quorum)")
 	case e.Members > 0:
-		parts = append(parts, countOf(e.Members, "member"))
+		parts = append(parts, count(e.Members, "member"))
 	}
 	if e.Leader != "" {
 		parts = append(parts, "leader "+e.Leader)
@@ -86,13 +86,6 @@ func (e etcdItem) text() string {
 		return e.Endpoint
 	}
 	return e.Endpoint + " (" + strings.Join(parts, ", ") + ")"
-}
-
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // sizeText is a size in the unit that people would take.

@@ -22,13 +22,13 @@ func problemsOf(queues []queueItem, now time.Time) []problemItem {
 		}
 		if q.Ready > 0 && q.Workers == 0 && q.Claimed == 0 && !q.Paused {
 			add("Q1", "leasectl work "+name+" -- CMD", "queue %s has %s, the oldest for %s, and nobody who works it",
-				q.Name, countOf(q.Ready, "ready job"), sinceOrNil(q.Oldest))
+				q.Name, count(q.Ready, "ready job"), sinceOrNil(q.Oldest))
 		}
 		if q.Paused && q.PausedAt != nil && now.Sub(*q.PausedAt) > pausedLong {
 			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", q.Name, age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
 		}
 		if q.Unreadable > 0 {
-			add("J2", "leasectl doctor --fix", "%s of queue %s cannot be read", countOf(q.Unreadable, "record"), q.Name)
+			add("J2", "leasectl doctor --fix", "%s of queue %s cannot be read", count(q.Unreadable, "record"), q.Name)
 		}
 	}
 	return problems

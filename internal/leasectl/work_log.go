@@ -132,13 +132,6 @@ func endText(err error) string {
 	return fmt.Sprintf("%s %q", text, exit.Stderr[strings.LastIndexByte(exit.Stderr, '\n')+1:])
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // zap is where the libraries tell what no caller sees. An etcd that is gone makes the same trouble many times a second:
 // each kind is told once in a while.
 func (l *workLog) zap() *zap.Logger {

@@ -102,7 +102,7 @@ func (q workerQueue) describe() string {
 		kinds = strings.Join(q.Kinds, ", ")
 	}
 	if !q.Serving {
-		return fmt.Sprintf("%s    owns %s, not registered for more", q.Queue, countOf(q.Busy, "job"))
+		return fmt.Sprintf("%s    owns %s, not registered for more", q.Queue, count(q.Busy, "job"))
 	}
 	return fmt.Sprintf("%s    %d of %d slots busy    %s", q.Queue, q.Busy, q.Slots, kinds)
 }
