@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
 )
 
 func TestMain(m *testing.M) { etcdtest.Main(m, etcdtest.Config{}) }
@@ -36,7 +37,7 @@ func TestScansReadOneRevisionInStreamsAndPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := reader{client: client, rev: resp.Header.Revision - 1}
+	r := reader{client: client, rev: resp.Header.Revision - 1, allowed: roles.Granted{Everything: true}}
 	var got []string
 	keep := func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
