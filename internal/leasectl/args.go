@@ -2,6 +2,7 @@ package leasectl
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,7 +69,38 @@ func flagError(cmd *cobra.Command, err error) error {
 	if near := nearestFlag(cmd, name); unknown && near != "" {
 		try = "--" + near
 	}
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		f := value.GetFlag()
+		err = fmt.Errorf("invalid argument %q for %q flag: want %s", value.GetValue(), flagName(f), wantedBy(f))
+	}
 	return &failure{code: exitUsage, err: fmt.Errorf("%s%w", verbPrefix(cmd), err), try: try}
+}
+
+func flagName(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand + ", --" + f.Name
+	}
+	return "--" + f.Name
+}
+
+// wantedBy says what a flag takes, in place of what Go's parsers say of what they did not get.
+func wantedBy(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64":
+		return "a whole number, such as 3"
+	case "uint64":
+		return "a whole number that is not negative, such as 3"
+	case "float64":
+		return "a number, such as 0.5"
+	case "duration":
+		return "a time such as 500ms, 10s, 5m or 1h30m, up to 2562047h"
+	case "bool":
+		return "true or false, or nothing at all"
+	case "stringSlice":
+		return "values with commas between them, and double quotes around all of one or not at all"
+	}
+	return "another value"
 }
 
 // verbPrefix names the verb at the head of a message, without the program, which every message begins with.

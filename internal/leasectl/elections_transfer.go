@@ -9,7 +9,7 @@ func newElectionsTransfer(a *app) *cobra.Command {
 	var o claimRepairOptions
 	cmd := newClaimRepair(a, claimRepair{electionNoun, "transfer", "transferred"}, &o, func(cmd *cobra.Command) error {
 		if o.to == "" {
-			return usagef("leasectl elections get NAME -o json", "%s--to is missing", verbPrefix(cmd))
+			return usagef("leasectl elections get "+shellWord(cmd.Flags().Arg(0))+" -o json", "%s--to is missing", verbPrefix(cmd))
 		}
 		return nil
 	}, &cobra.Command{
@@ -30,7 +30,7 @@ is accepted any more.`,
 func successor(seen coord.ClaimState, name, id string) (string, error) {
 	sid, err := seen.Waiter(id)
 	if err != nil {
-		return "", &failure{err: err, try: "leasectl elections get " + name + " -o json"}
+		return "", &failure{err: err, try: "leasectl elections get " + shellWord(name) + " -o json"}
 	}
 	return sid, nil
 }

@@ -176,7 +176,7 @@ func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 	defer cancel()
 	j, err := q.Enqueue(ctx, p)
 	if err != nil {
-		return existsHint(q.Name(), err)
+		return existsHint(err)
 	}
 	if format == formatJSON {
 		return a.printJob(format, j)
@@ -185,10 +185,10 @@ func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 }
 
 // existsHint names the job in the way, for an enqueue that met one.
-func existsHint(queue string, err error) error {
+func existsHint(err error) error {
 	var exists *workqueue.ExistsError
 	if errors.As(err, &exists) {
-		return &failure{err: err, try: "another --id, or leasectl jobs get " + queue + "/" + exists.Job.ID}
+		return &failure{err: err, try: "another --id, or leasectl jobs get " + shellWord(refText(exists.Job))}
 	}
 	return err
 }
@@ -208,7 +208,7 @@ func (a *app) dryEnqueue(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 	case err != nil:
 		return err
 	case j.State.Live():
-		return existsHint(q.Name(), fmt.Errorf("enqueue job %s to %s: %w", p.ID, q.Name(), &workqueue.ExistsError{Job: j}))
+		return existsHint(fmt.Errorf("enqueue job %s to %s: %w", p.ID, q.Name(), &workqueue.ExistsError{Job: j}))
 	}
 	a.notef("would enqueue %s of %d bytes", jobRef{q.Name(), p.ID}.name(), len(p.Payload))
 	return nil

@@ -43,6 +43,20 @@ func parseJobRef(arg string) (jobRef, error) {
 	return jobRef{unescapeQueue.Replace(queue), id}, nil
 }
 
+// about gives the hints of exit.go's table the name that they leave open: of the job, or, without an ID, of the queue.
+func about(ref jobRef, err error) error {
+	_, try := explain(err)
+	const open = "jobs get QUEUE/ID"
+	if !strings.Contains(try, open) {
+		return err
+	}
+	look := "jobs get " + shellWord(ref.text())
+	if ref.id == "" {
+		look = "queues get " + shellWord(ref.queue)
+	}
+	return &failure{err: err, try: strings.ReplaceAll(try, open, look)}
+}
+
 // withQueue connects, opens a queue, calls f, and closes both again.
 func (a *app) withQueue(ctx context.Context, name string, f func(*connection, *workqueue.Queue) error) error {
 	return a.withEtcd(ctx, func(c *connection) error {

@@ -25,7 +25,7 @@ func newJobsMove(a *app) *cobra.Command {
 			},
 			hint: func(ref jobRef, err error) string {
 				if errors.Is(err, workqueue.ErrExists) {
-					return "leasectl jobs get " + jobRef{to, ref.id}.text()
+					return "leasectl jobs get " + shellWord(jobRef{to, ref.id}.text())
 				}
 				return claimedHint("move")(ref, err)
 			},

@@ -75,7 +75,7 @@ func (a *app) runStep(ctx context.Context, ref jobRef, token coord.Token, nonce 
 			err = s.do(ctx, claim)
 		}
 		if err != nil {
-			return err
+			return about(ref, err)
 		}
 		switch format {
 		case formatJSON:

@@ -34,14 +34,13 @@ func (m *manyJobs) asked(cmd *cobra.Command) bool {
 }
 
 func (m *manyJobs) parse(cmd *cobra.Command, args []string) error {
-	const try = "--queue QUEUE --state STATE"
 	switch {
 	case len(args) > 0:
 		return usagef("one of them", "%s is one job, and the flags select many", args[0])
 	case cmd.Flags().Changed("revision"):
 		return usagef("leave it out", "--revision is of one job: each of many is guarded by the revision that the listing shows")
 	case m.queue == "":
-		return usagef(try, "--queue is missing: many jobs are those of one queue")
+		return usagef("--queue QUEUE --state STATE", "--queue is missing: many jobs are those of one queue")
 	}
 	if err := m.selection.parse([]string{m.queue}); err != nil {
 		return err
@@ -51,7 +50,7 @@ func (m *manyJobs) parse(cmd *cobra.Command, args []string) error {
 	case selects && m.all:
 		return usagef("one of them", "--all is all jobs, and --state, --filter and --kind select some")
 	case !selects && !m.all:
-		return usagef(try+", or --all", "nothing selects the jobs of %s", m.queue)
+		return usagef("--queue "+shellWord(m.queue)+" --state STATE, or --all", "nothing selects the jobs of %s", m.queue)
 	}
 	return nil
 }

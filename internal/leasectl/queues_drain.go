@@ -78,7 +78,7 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 		switch {
 		case errors.Is(context.Cause(waiting), errDrainTimeout) && !item.Drained:
 			err = &failure{code: exitUnreachable, err: fmt.Errorf("queue %s is paused, and after %v it still runs %s", queue, timeout, count(item.Claimed, "job")),
-				try: "leasectl jobs ls " + queue + " --state claimed"}
+				try: "leasectl jobs ls " + shellWord(queue) + " --state claimed"}
 		case err != nil:
 			return err
 		}

@@ -100,7 +100,7 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 			return nil
 		}
 		if err := change.do(ctx, q, workqueue.By{Actor: actor(), Reason: m.reason, Revision: s.Revision}); err != nil {
-			return err
+			return about(jobRef{queue: name}, err)
 		}
 		_, err = fmt.Fprintf(a.out, "queue/%s %s\n", name, change.past)
 		return err

@@ -91,7 +91,7 @@ func newRepairOf(a *app, s repairShape, cmd *cobra.Command) *cobra.Command {
 			return err
 		}
 		if cmd.Flags().Changed("revision") && o.revision <= 0 {
-			return usagef("leasectl jobs get "+args[0]+" -o json", "--revision is %d: it must be positive", o.revision)
+			return usagef("leasectl jobs get "+shellWord(args[0])+" -o json", "--revision is %d: it must be positive", o.revision)
 		}
 		r, err := s.bind(cmd, args)
 		if err != nil {
@@ -175,12 +175,12 @@ func (r repair) check(seen *workqueue.Job, rev int64) error {
 // hinted adds the way out that the repair knows.
 func (r repair) hinted(ref jobRef, err error) error {
 	if r.hint == nil || err == nil {
-		return err
+		return about(ref, err)
 	}
 	if try := r.hint(ref, err); try != "" {
 		return &failure{err: err, try: try}
 	}
-	return err
+	return about(ref, err)
 }
 
 func (a *app) printRepaired(ctx context.Context, format string, r repair, q *workqueue.Queue, j *workqueue.Job) error {
@@ -200,7 +200,7 @@ func (a *app) printRepaired(ctx context.Context, format string, r repair, q *wor
 func claimedHint(verb string) func(jobRef, error) string {
 	return func(ref jobRef, err error) string {
 		if errors.Is(err, workqueue.ErrNotApplicable) {
-			return "leasectl jobs get " + ref.text() + ", then " + verb + " with --break-claim if it is claimed and its owner may be fenced"
+			return "leasectl jobs get " + shellWord(ref.text()) + ", then " + verb + " with --break-claim if it is claimed and its owner may be fenced"
 		}
 		return ""
 	}

@@ -97,7 +97,7 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 			if origin == s.contextName() {
 				try = "leasectl config set " + s.context + " " + g.field + "=..."
 			}
-			return usagef(try, "value %q of %s is not valid for --%s", value, origin, g.flag)
+			return usagef(try, "value %q of %s is not valid for --%s: want %s", value, origin, g.flag, wantedBy(f.Lookup(g.flag)))
 		}
 		s.origin[g.flag] = origin
 	}

@@ -150,7 +150,7 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 		h, err = lock.Acquire(waiting)
 	}
 	if errors.Is(err, coord.ErrHeld) || errors.Is(err, errNotInTime) {
-		return nil, &failure{code: exitNotInTime, err: err, try: "leasectl " + o.plural + " get " + name}
+		return nil, &failure{code: exitNotInTime, err: err, try: "leasectl " + o.plural + " get " + shellWord(name)}
 	}
 	return h, err
 }

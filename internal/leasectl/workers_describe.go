@@ -87,7 +87,7 @@ func (d workerDetail) sheet() *sheet {
 	s.table("Jobs", rows)
 	next := []string{"leasectl jobs ls --filter 'worker:" + d.Session + "'"}
 	if len(d.Jobs) > 0 {
-		next = append(next, "leasectl jobs describe "+strings.TrimPrefix(jobRef{d.Jobs[0].Queue, d.Jobs[0].ID}.name(), "job/"))
+		next = append(next, "leasectl jobs describe "+shellWord(jobRef{d.Jobs[0].Queue, d.Jobs[0].ID}.text()))
 	}
 	if d.State != workerLost {
 		next = append(next, "leasectl workers evict "+d.Session)

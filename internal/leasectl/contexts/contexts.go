@@ -4,6 +4,7 @@ package contexts
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,7 +83,7 @@ func Load(path string) (File, error) {
 	}
 	var f File
 	if err := yaml.UnmarshalStrict(b, &f); err != nil {
-		return File{}, fmt.Errorf("read contexts from %s: %w", path, oneLine(err))
+		return File{}, fmt.Errorf("read contexts from %s: %w", path, plain(err))
 	}
 	for _, name := range f.Names() {
 		if err := f.Contexts[name].check(); err != nil {
@@ -92,9 +93,17 @@ func Load(path string) (File, error) {
 	return f, nil
 }
 
-// oneLine keeps the parser's error in one line.
-func oneLine(err error) error {
-	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+// plain is the parser's error in one line, without what it says about itself.
+func plain(err error) error {
+	var misfit *json.UnmarshalTypeError
+	if errors.As(err, &misfit) {
+		return fmt.Errorf("%s cannot be a %s", misfit.Field, misfit.Value)
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	for _, of := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: ", "yaml: "} {
+		text = strings.TrimPrefix(text, of)
+	}
+	return errors.New(text)
 }
 
 // Save writes the file for its owner only, whole or not at all: it may name how passwords are had.
