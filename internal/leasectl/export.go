@@ -22,7 +22,8 @@ job, with payload, progress and trail, live ones in the order of the queue, then
 dead, then done ones. Each queue is read at one revision. leasectl import takes the
 lines. The config of a queue, claims and refused writes do not go with the jobs.
 
-A record that cannot be read is left out and told on stderr; the exit code is 7.`,
+A record that cannot be read is left out and told on stderr; the exit code is 7.
+When there is no queue of a name, nothing is written; the exit code is 3.`,
 		GroupID: groupLook,
 		Example: `  leasectl export mail >mail.ndjson
   leasectl export --file all.ndjson
@@ -37,6 +38,11 @@ A record that cannot be read is left out and told on stderr; the exit code is 7.
 
 func (a *app) runExport(ctx context.Context, queues []string, file string) error {
 	return a.withEtcd(ctx, func(c *connection) error {
+		for _, name := range queues {
+			if err := a.needQueue(ctx, c, name); err != nil {
+				return err
+			}
+		}
 		if len(queues) == 0 {
 			var err error
 			if queues, err = a.queues(ctx, c); err != nil {

@@ -27,7 +27,8 @@ func newQueuesDrain(a *app) *cobra.Command {
 		Short: "Pause a queue and wait until none of its jobs runs",
 		Long: `Pause a queue, and wait until none of its jobs runs. It stays paused, whatever this
 ends with: leasectl queues resume lets it go on. A job whose owner is gone runs
-nowhere and is not waited for. With --timeout exit code 6 means that some still run.`,
+nowhere and is not waited for. With --timeout exit code 6 means that some still run;
+exit code 3 means that there is no such queue.`,
 		Example: `  leasectl queues drain mail --timeout 10m --reason "db migration"
   leasectl queues drain mail && ./migrate && leasectl queues resume mail`,
 		Args: takes("QUEUE"),
@@ -52,6 +53,9 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 		return err
 	}
 	return a.withQueue(ctx, queue, func(c *connection, q *workqueue.Queue) error {
+		if err := a.needQueue(ctx, c, queue); err != nil {
+			return err
+		}
 		s, err := a.settingsOf(ctx, q)
 		if err != nil {
 			return err

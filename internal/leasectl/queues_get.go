@@ -2,7 +2,6 @@ package leasectl
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
@@ -70,7 +69,7 @@ func (a *app) readKnownQueue(ctx context.Context, c *connection, name string) (q
 	}
 	live := item.Ready + item.Scheduled + item.Retry + item.Claimed + item.Orphan + item.Unreadable
 	if live+item.Done+item.Dead+item.Workers == 0 && item.Revision == "0" {
-		return item, &failure{code: exitNotFound, err: fmt.Errorf("there is no queue %q", name), try: "leasectl queues ls"}
+		return item, a.noQueue(ctx, c, name)
 	}
 	return item, nil
 }

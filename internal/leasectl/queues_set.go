@@ -12,7 +12,9 @@ import (
 type queueChange struct {
 	what string // for people: "pause", "set mode dispatch of"
 	past string
-	do   func(context.Context, *workqueue.Queue, workqueue.By) error
+	// known changes make sense only for a queue that is there; the others may come before its first job.
+	known bool
+	do    func(context.Context, *workqueue.Queue, workqueue.By) error
 }
 
 func newQueuesSet(a *app) *cobra.Command {
@@ -24,7 +26,8 @@ func newQueuesSet(a *app) *cobra.Command {
 		Long: `Choose how a queue's jobs are shared: in mode claim each worker claims for itself;
 in mode dispatch one elected dispatcher hands them out, and workers watch only
 their inbox, so thousands can serve one queue. Workers follow at once; what they
-run goes on. Mode dispatch needs a dispatcher: see leasectl dispatch.`,
+run goes on. Mode dispatch needs a dispatcher: see leasectl dispatch. A queue can be
+set before its first job; a note on stderr says that there is nothing in it.`,
 		Example: `  leasectl queues set mail --mode dispatch
   leasectl queues set mail --mode claim --dry-run`,
 		Args: takes("QUEUE"),
@@ -49,7 +52,8 @@ func newQueuesPause(a *app) *cobra.Command {
 		Use:   "pause QUEUE",
 		Short: "Stop claiming from a queue",
 		Long: `Stop claiming from a queue: once this returns, no worker claims a job from it.
-Jobs that run go on. Enqueuing goes on too.`,
+Jobs that run go on. Enqueuing goes on too. A queue can be paused before its first
+job; a note on stderr says that there is nothing in it.`,
 		Example: `  leasectl queues pause mail --reason "smtp is down"`,
 		Args:    takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,11 +72,12 @@ func newQueuesResume(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume QUEUE",
 		Short:   "Claim from a paused queue again",
+		Long:    "Claim from a paused queue again. Exit code 3 means that there is no such queue.",
 		Example: `  leasectl queues resume mail`,
 		Args:    takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
-				what: "resume", past: "resumed",
+				what: "resume", past: "resumed", known: true,
 				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Resume(ctx, by) },
 			})
 		},
@@ -84,6 +89,13 @@ func newQueuesResume(a *app) *cobra.Command {
 // runQueueChange shows what is there, and changes exactly that.
 func (a *app) runQueueChange(ctx context.Context, name string, m mutation, change queueChange) error {
 	return a.withQueue(ctx, name, func(c *connection, q *workqueue.Queue) error {
+		look := a.noteNewQueue
+		if change.known {
+			look = a.needQueue
+		}
+		if err := look(ctx, c, name); err != nil {
+			return err
+		}
 		ctx, cancel := a.bounded(ctx)
 		defer cancel()
 		s, err := q.Settings(ctx)
