@@ -248,7 +248,7 @@ func (a *app) applyRoles(ctx context.Context, c *connection, wanted []roles.Role
 		would = "would "
 	}
 	a.notef("%s: %smake or extend the roles %s", c.where(), would, strings.Join(names, ", "))
-	if err := a.confirm(&o.mutation, "Make or extend %s", count(len(wanted), "role")); err != nil || o.dryRun {
+	if err := a.confirm(ctx, &o.mutation, "Make or extend %s", count(len(wanted), "role")); err != nil || o.dryRun {
 		return err
 	}
 	for i, r := range wanted {

@@ -63,7 +63,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 			would = "would "
 		}
 		a.notef("%s: %s%s %s from %s (token %s) to %s", c.where(), would, r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
-		if err := a.confirm(&o.mutation, "Take %s from %s, which may still be running", r.ref(name), seen.Owner); err != nil || o.dryRun {
+		if err := a.confirm(ctx, &o.mutation, "Take %s from %s, which may still be running", r.ref(name), seen.Owner); err != nil || o.dryRun {
 			return err
 		}
 		bounded, cancel := a.bounded(ctx)

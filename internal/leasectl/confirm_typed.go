@@ -1,14 +1,14 @@
 package leasectl
 
 import (
-	"bufio"
+	"context"
 	"fmt"
 	"strings"
 )
 
 // confirmTyped wants a name to be typed before something that cannot be taken back. statement says what it is; what says
 // which name. It returns as confirm does.
-func (a *app) confirmTyped(m *mutation, what, name, statement string) error {
+func (a *app) confirmTyped(ctx context.Context, m *mutation, what, name, statement string) error {
 	if m.yes || m.dryRun {
 		return nil
 	}
@@ -16,7 +16,10 @@ func (a *app) confirmTyped(m *mutation, what, name, statement string) error {
 		return usagef("the same with --yes", "%s: it needs a confirmation", statement)
 	}
 	fmt.Fprintf(a.err, "%s. Type the %s to confirm: ", statement, what)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	answer, err := a.answer(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
 	if err == nil && strings.TrimSpace(answer) == name {
 		return nil
 	}

@@ -100,7 +100,7 @@ func (s *settings) password(ctx context.Context, user, inline string, getenv fun
 	case getenv("ETCDCTL_PASSWORD") != "":
 		return getenv("ETCDCTL_PASSWORD"), nil
 	case s.ask != nil:
-		return s.ask(user)
+		return s.ask(ctx, user)
 	}
 	return "", nil
 }

@@ -180,7 +180,7 @@ func (a *app) applyPlan(ctx context.Context, e *doctored, o doctorOptions, todo 
 	if todo == 1 {
 		changes = "1 change"
 	}
-	if err := a.confirm(&o.mutation, "Apply %s to %s", changes, e.where); err != nil || o.dryRun {
+	if err := a.confirm(ctx, &o.mutation, "Apply %s to %s", changes, e.where); err != nil || o.dryRun {
 		return err
 	}
 	return e.Fix(ctx, workqueue.By{Actor: actor(), Reason: o.reason})

@@ -37,7 +37,7 @@ stops what it runs, and opens another session; its late results are refused, and
 its jobs are worked again. Jobs, queues and locks stay as they are. Attempts that
 are lost by this count only where their process is gone.`, c.where(), len(all))
 		if len(all) > 0 {
-			if err := a.confirmTyped(&o.mutation, "root", c.root, fmt.Sprintf("This ends %d sessions under %s", len(all), c.root)); err != nil {
+			if err := a.confirmTyped(ctx, &o.mutation, "root", c.root, fmt.Sprintf("This ends %d sessions under %s", len(all), c.root)); err != nil {
 				return err
 			}
 		}

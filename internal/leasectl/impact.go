@@ -1,7 +1,6 @@
 package leasectl
 
 import (
-	"bufio"
 	"fmt"
 	"strings"
 
@@ -75,7 +74,10 @@ func (a *app) permit(cmd *cobra.Command) error {
 		want, prompt = s.context, "Type the name of the context:"
 	}
 	fmt.Fprintf(a.err, "%s in %s. %s ", cmd.CommandPath(), s.contextName(), prompt)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
+	answer, err := a.answer(cmd.Context())
+	if cmd.Context().Err() != nil {
+		return err
+	}
 	answer = strings.TrimSpace(answer)
 	if err == nil && (answer == want || want == "y" && strings.EqualFold(answer, "yes")) {
 		return nil

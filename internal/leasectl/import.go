@@ -78,7 +78,7 @@ func (a *app) runImport(ctx context.Context, path string, o importOptions) error
 			would = "would "
 		}
 		a.notef("%s: %simport the jobs in %s", c.where(), would, path)
-		if err := a.confirm(&o.mutation, "Import the jobs in %s into %s", path, c.where()); err != nil {
+		if err := a.confirm(ctx, &o.mutation, "Import the jobs in %s into %s", path, c.where()); err != nil {
 			return err
 		}
 		im := &importer{a: a, c: c, o: o, queues: map[string]*workqueue.Queue{}}

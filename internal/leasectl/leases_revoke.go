@@ -63,7 +63,7 @@ func (a *app) runRevoke(ctx context.Context, name string, ids []clientv3.LeaseID
 			return nil
 		}
 		statement := fmt.Sprintf("This ends lease %s of %s %s in %s, with %s", l.Lease, l.Kind, l.Owner, c.where(), count(l.Keys, "key"))
-		if err := a.confirmTyped(&m, "lease", l.Lease, statement); err != nil {
+		if err := a.confirmTyped(ctx, &m, "lease", l.Lease, statement); err != nil {
 			return err
 		}
 		ctx, cancel := a.bounded(ctx)

@@ -1,7 +1,7 @@
 package leasectl
 
 import (
-	"bufio"
+	"context"
 	"fmt"
 	"strings"
 
@@ -30,8 +30,8 @@ func (m *mutation) addTracelessFlags(f *pflag.FlagSet) {
 }
 
 // confirm asks a yes-or-no question on stderr before something that is hard to take back. It returns nil for yes, a
-// usage error where nobody can be asked, and a plain error for no.
-func (a *app) confirm(m *mutation, format string, args ...any) error {
+// usage error where nobody can be asked, a plain error for no, and the cause of a ctx that ended meanwhile.
+func (a *app) confirm(ctx context.Context, m *mutation, format string, args ...any) error {
 	if m.yes || m.dryRun {
 		return nil
 	}
@@ -40,8 +40,11 @@ func (a *app) confirm(m *mutation, format string, args ...any) error {
 		return usagef("the same with --yes", "%s needs a confirmation", question)
 	}
 	fmt.Fprintf(a.err, "%s? [y/N] ", question)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil {
+	answer, err := a.answer(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil:
 		return usagef("the same with --yes", "%s needs a confirmation", question)
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {

@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -54,19 +55,19 @@ func colourful(w io.Writer, getenv func(string) string) bool {
 }
 
 // passwordPrompt returns how to ask a person for a password, or nil where nobody can be asked.
-func (a *app) passwordPrompt() func(user string) (string, error) {
+func (a *app) passwordPrompt() func(ctx context.Context, user string) (string, error) {
 	f, ok := a.in.(*os.File)
 	if !ok || !isTerminal(f) || !isTerminal(a.err) {
 		return nil
 	}
-	return func(user string) (string, error) {
+	return func(ctx context.Context, user string) (string, error) {
 		fmt.Fprintf(a.err, "password of %s: ", user)
-		b, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(a.err)
+		password, err := a.password(ctx, f)
 		if err != nil {
 			return "", fmt.Errorf("read password: %w", err)
 		}
-		return string(b), nil
+		fmt.Fprintln(a.err)
+		return password, nil
 	}
 }
 

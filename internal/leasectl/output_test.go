@@ -85,13 +85,13 @@ func TestConfirm(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{in: strings.NewReader("y\n"), err: &out}
 	for _, m := range []*mutation{{yes: true}, {dryRun: true}} {
-		if err := a.confirm(m, "delete %d jobs", 2); err != nil {
+		if err := a.confirm(t.Context(), m, "delete %d jobs", 2); err != nil {
 			t.Errorf("%+v: %v", m, err)
 		}
 	}
 	// A pipe is nobody who could be asked, whatever it holds.
 	for _, m := range []*mutation{{}, {noInput: true}} {
-		if code := exitCode(a.confirm(m, "delete %d jobs", 2)); code != exitUsage {
+		if code := exitCode(a.confirm(t.Context(), m, "delete %d jobs", 2)); code != exitUsage {
 			t.Errorf("%+v: exit code %d, want %d", m, code, exitUsage)
 		}
 	}

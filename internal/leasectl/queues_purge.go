@@ -86,7 +86,7 @@ func (a *app) runPurge(ctx context.Context, queue string, states []string, m mut
 		if len(f.left) > 0 {
 			a.notef("left alone: %s", countText(f.left))
 		}
-		if err := a.confirmPurge(c, queue, f, &m); err != nil || m.dryRun {
+		if err := a.confirmPurge(ctx, c, queue, f, &m); err != nil || m.dryRun {
 			return err
 		}
 		return a.purge(ctx, format, r, q, f, nil)
@@ -94,7 +94,7 @@ func (a *app) runPurge(ctx context.Context, queue string, states []string, m mut
 }
 
 // confirmPurge says what is about to be deleted, and wants the queue's name for it.
-func (a *app) confirmPurge(c *connection, queue string, f found, m *mutation) error {
+func (a *app) confirmPurge(ctx context.Context, c *connection, queue string, f found, m *mutation) error {
 	statement := fmt.Sprintf("This deletes %s of queue %s in %s", countText(f.counts), queue, c.where())
 	switch {
 	case m.dryRun:
@@ -104,7 +104,7 @@ func (a *app) confirmPurge(c *connection, queue string, f found, m *mutation) er
 		a.notef("%s", statement)
 		return nil
 	}
-	return a.confirmTyped(m, "queue name", queue, statement)
+	return a.confirmTyped(ctx, m, "queue name", queue, statement)
 }
 
 // purge deletes the jobs, calls then, if there is something to do behind that, and tells the whole in one line.

@@ -50,7 +50,7 @@ func (a *app) runQueueRm(ctx context.Context, queue string, m mutation) error {
 		if err := removable(q, config, f); err != nil {
 			return err
 		}
-		if err := a.confirmPurge(c, queue, f, &m); err != nil || m.dryRun {
+		if err := a.confirmPurge(ctx, c, queue, f, &m); err != nil || m.dryRun {
 			return err
 		}
 		return a.purge(ctx, format, r, q, f, func(ctx context.Context) error {

@@ -139,7 +139,7 @@ func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptio
 		}
 		if r.severe != nil && r.severe(seen) {
 			statement := fmt.Sprintf("This %ss %s, which is %s, in %s", r.verb, ref.name(), seen.State, c.where())
-			if err := a.confirmTyped(&o.mutation, "job's QUEUE/ID", ref.text(), statement); err != nil {
+			if err := a.confirmTyped(ctx, &o.mutation, "job's QUEUE/ID", ref.text(), statement); err != nil {
 				return err
 			}
 		}

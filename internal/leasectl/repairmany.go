@@ -66,7 +66,7 @@ func (a *app) runRepairs(ctx context.Context, r repair, o repairOptions) error {
 			a.notef("would %s %s", r.verb, count(len(f.jobs), "job"))
 			return nil
 		}
-		if err := a.confirmMany(c, r, f, o); err != nil {
+		if err := a.confirmMany(ctx, c, r, f, o); err != nil {
 			return err
 		}
 		rs := &repairs{a: a, r: r, q: q, found: f, format: format, by: workqueue.By{Actor: actor(), Reason: o.reason, BreakClaim: r.breaks}}
@@ -78,19 +78,19 @@ func (a *app) runRepairs(ctx context.Context, r repair, o repairOptions) error {
 	})
 }
 
-func (a *app) confirmMany(c *connection, r repair, f found, o repairOptions) error {
+func (a *app) confirmMany(ctx context.Context, c *connection, r repair, f found, o repairOptions) error {
 	switch {
 	case len(f.jobs) == 0:
 		return nil
 	case f.severe:
 		statement := fmt.Sprintf("This %ss %s of queue %s in %s", r.verb, countText(f.counts), o.many.queue, c.where())
-		return a.confirmTyped(&o.mutation, "queue name", o.many.queue, statement)
+		return a.confirmTyped(ctx, &o.mutation, "queue name", o.many.queue, statement)
 	}
 	these := "this job"
 	if len(f.jobs) > 1 {
 		these = fmt.Sprintf("these %d jobs", len(f.jobs))
 	}
-	return a.confirm(&o.mutation, "%s %s", strings.ToUpper(r.verb[:1])+r.verb[1:], these)
+	return a.confirm(ctx, &o.mutation, "%s %s", strings.ToUpper(r.verb[:1])+r.verb[1:], these)
 }
 
 // run acts on the jobs: on the first one alone, so that what would go wrong with all of them goes wrong once. A signal

@@ -34,7 +34,7 @@ type settings struct {
 	contextErr error
 
 	// ask asks a person for the password of a user; nil where nobody can be asked.
-	ask func(user string) (string, error)
+	ask func(ctx context.Context, user string) (string, error)
 }
 
 const (

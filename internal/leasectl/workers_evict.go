@@ -80,7 +80,7 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 			return nil
 		}
 		statement := fmt.Sprintf("This ends session %s of %s in %s, which runs %s", w.Session, w.Name, c.where(), count(w.Busy, "job"))
-		if err := a.confirmTyped(&m, "worker's name as above", name, statement); err != nil {
+		if err := a.confirmTyped(ctx, &m, "worker's name as above", name, statement); err != nil {
 			return err
 		}
 		ending, cancel := a.bounded(ctx)

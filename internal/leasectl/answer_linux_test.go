@@ -1,0 +1,92 @@
+package leasectl
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/workqueue"
+	"golang.org/x/sys/unix"
+)
+
+// Who interrupts a question has not agreed: nothing is changed, at once, without another key, and the exit code is that of
+// the signal.
+func TestInterruptedQuestionsChangeNothing(t *testing.T) {
+	t.Parallel()
+	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s.bury("dead")
+	config := s.dir + "/config.yaml"
+	if err := os.WriteFile(config, []byte("contexts:\n  careful:\n    confirm: \"yes\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		says string
+		sig  syscall.Signal
+		want int
+		args string
+	}{
+		{"Retry this job? [y/N] ", syscall.SIGINT, exitInterrupted, "jobs retry --queue q --state dead"},
+		{"Type the job's QUEUE/ID to confirm: ", syscall.SIGINT, exitInterrupted, "jobs delete q/dead"},
+		{"Type the queue name to confirm: ", syscall.SIGTERM, 143, "queues purge q"},
+		{"in context careful. [y/N] ", syscall.SIGINT, exitInterrupted, "jobs requeue q/dead --context careful"},
+	} {
+		_, screen := terminal(t)
+		cmd := exec.Command("env", append([]string{"LEASECTL_CONFIG=" + config, "leasectl"}, strings.Fields(test.args)...)...)
+		cmd.Stdin = screen
+		p := s.start(cmd)
+		p.says(test.says)
+		p.signal(test.sig)
+		if code := p.exit(); code != test.want {
+			t.Errorf("%s: exit code %d, want %d\n%s", test.args, code, test.want, p.stderr)
+		}
+		if got := p.stderr.String(); !strings.Contains(got, "\nnothing changed\nleasectl: interrupted by SIG") || p.stdout.String() != "" {
+			t.Errorf("%s: stdout %q, stderr %q", test.args, p.stdout, got)
+		}
+	}
+	if n := s.count(workqueue.StateDead); n != 1 {
+		t.Errorf("%d dead jobs are left, want 1", n)
+	}
+}
+
+// Nor does an interrupted question for a password leave a terminal that shows nothing.
+func TestInterruptedPasswordRestoresTheTerminal(t *testing.T) {
+	keyboard, screen := terminal(t)
+	lflag := func() uint32 {
+		m, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Lflag
+	}
+	before := lflag()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	a := &app{in: screen, err: newLineLog()}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := a.password(ctx, screen)
+		asked <- err
+	}()
+	hidden := time.NewTicker(time.Millisecond)
+	defer hidden.Stop()
+	for end := time.Now().Add(patience); lflag()&unix.ECHO != 0; <-hidden.C {
+		if time.Now().After(end) {
+			t.Fatal("what is typed is shown")
+		}
+	}
+	cancel(&interruptError{sig: syscall.SIGINT})
+	err := <-asked
+	if code, ok := interruptCode(ctx, err); !ok || code != exitInterrupted {
+		t.Errorf("%v: exit code %d, want %d", err, code, exitInterrupted)
+	}
+	if after := lflag(); after != before {
+		t.Errorf("the terminal was left in mode %x, want %x", after, before)
+	}
+	if _, err := keyboard.WriteString("\n"); err != nil { // ends the read
+		t.Fatal(err)
+	}
+}
