@@ -14,7 +14,7 @@ func newConfig(a *app) *cobra.Command {
 		Short:   "Name clusters, and choose the one to work with",
 		GroupID: groupOther,
 	},
-		newConfigView(a), newConfigContexts(a), newConfigUse(a), newConfigSet(a), newConfigRename(a), newConfigDelete(a), newConfigTest(a))
+		takesBack("context", newConfigView(a), newConfigContexts(a), newConfigUse(a), newConfigSet(a), newConfigRename(a), newConfigDelete(a), newConfigTest(a))...)
 }
 
 // contextFile reads the file of contexts and says where it is.

@@ -7,12 +7,14 @@ func newElections(a *app) *cobra.Command {
 		Use:   "elections",
 		Short: "Look at leaders and candidates, stand for election, move leadership",
 		Long: `Look at who leads and who stands, run a command while leading, and move leadership
-from outside.`,
+from outside. All but campaign also take election/NAME, as -o name prints it.`,
 		GroupID: groupLook,
 		Example: `  leasectl elections ls
   leasectl elections observe scheduler
   leasectl elections campaign scheduler --as node-a -- ./scheduler
   leasectl elections transfer scheduler --to node-b --reason "node-a goes down"`,
 		Aliases: []string{"election", "e"},
-	}, newElectionsLs(a), newElectionsGet(a), newElectionsObserve(a), writes(newElectionsCampaign(a)), newElectionsResign(a), newElectionsTransfer(a))
+		// Not campaign: what a name excludes must not hang on who reads it how.
+	}, append(takesBack(electionNoun.noun, newElectionsLs(a), newElectionsGet(a), newElectionsObserve(a), newElectionsResign(a), newElectionsTransfer(a)),
+		writes(newElectionsCampaign(a)))...)
 }
