@@ -31,8 +31,8 @@ after the TTL. Nothing is kept but in etcd. SIGINT and SIGTERM stop it cleanly.`
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if ttl < time.Second || ttl > 24*time.Hour {
-				return usagef("--ttl 10s", "--ttl is %v: it must be between 1s and 24h", ttl)
+			if err := checkTTL(ttl); err != nil {
+				return err
 			}
 			return a.runDispatch(cmd.Context(), args, workqueue.DispatcherConfig{TTL: ttl, Prefetch: prefetch})
 		},

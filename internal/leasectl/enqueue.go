@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
@@ -102,12 +103,12 @@ const maxTraceText = 256
 // surrounds the call must not make it fail.
 func callerTrace(getenv func(string) string) map[string]string {
 	parent := getenv("TRACEPARENT")
-	if parent == "" || len(parent) > maxTraceText {
+	if parent == "" || len(parent) > maxTraceText || !utf8.ValidString(parent) {
 		return nil
 	}
 	trace := map[string]string{"traceparent": parent}
 	for _, key := range []string{"tracestate", "baggage"} {
-		if v := getenv(strings.ToUpper(key)); v != "" && len(v) <= maxTraceText {
+		if v := getenv(strings.ToUpper(key)); v != "" && len(v) <= maxTraceText && utf8.ValidString(v) {
 			trace[key] = v
 		}
 	}

@@ -1,8 +1,6 @@
 package leasectl
 
 import (
-	"time"
-
 	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 )
@@ -41,8 +39,8 @@ func (o *underOptions) inLine(cmd *cobra.Command) error {
 	switch {
 	case o.timeout < 0:
 		return usagef("--timeout 0s", "--timeout is %v: it must not be negative", o.timeout)
-	case o.ttl < time.Second || o.ttl > 24*time.Hour:
-		return usagef("--ttl 10s", "--ttl is %v: it must be between 1s and 24h", o.ttl)
+	case checkTTL(o.ttl) != nil:
+		return checkTTL(o.ttl)
 	case o.grace < 0:
 		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
 	}

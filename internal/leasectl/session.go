@@ -48,6 +48,9 @@ by default); -o json shows the granted one, in seconds.`,
   leasectl session open -o json`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkTTL(ttl); err != nil { // to the library 0 is its default
+				return err
+			}
 			return a.withSession(cmd.Context(), coord.SessionConfig{Identity: a.settings.identity, TTL: ttl}, func(ctx context.Context, format string, s *coord.Session) error {
 				if err := s.Leave(ctx); err != nil {
 					return err
@@ -104,6 +107,14 @@ orphan, which the next worker takes over and counts as a loss.`,
 			})
 		},
 	}
+}
+
+// checkTTL refuses a TTL that no session can have.
+func checkTTL(ttl time.Duration) error {
+	if ttl < time.Second || ttl > 24*time.Hour {
+		return usagef("--ttl 10s", "--ttl is %v: it must be between 1s and 24h", ttl)
+	}
+	return nil
 }
 
 // withSession opens or resumes a session and calls f, which must end it in one way or the other.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
@@ -34,6 +35,9 @@ func (s *shift) handle(ctx context.Context, c *workqueue.Claim) ([]byte, error) 
 	}
 	if j.Timeout > 0 {
 		job.Deadline = time.Now().Add(j.Timeout)
+	}
+	if keys := job.Unfit(); len(keys) > 0 {
+		s.log.line("warning: %s: its trace has a NUL byte in %s, which no environment can carry: left out", attemptOf(j), strings.Join(keys, ", "))
 	}
 	out := s.exec.Run(ctx, job)
 	if errors.Is(out.Cause, execjob.ErrAborted) {

@@ -21,7 +21,7 @@ type Job struct {
 	Checkpoint []byte // optional: nil means that no attempt left one
 
 	// Trace is the W3C context that the job carries: the keys traceparent, tracestate and baggage are handed on,
-	// others are not.
+	// others are not, and values that Unfit names neither.
 	Trace map[string]string
 }
 
@@ -62,10 +62,29 @@ func (r *Runner) environ(base []string, job Job, resultFile, checkpointFile stri
 	addIf("LEASECTL_ENDPOINTS", strings.Join(r.Endpoints, ","))
 	addIf("LEASECTL_ROOT", r.Root)
 	addIf("LEASECTL_CONTEXT", r.Context)
-	for _, key := range []string{"traceparent", "tracestate", "baggage"} {
-		addIf(strings.ToUpper(key), job.Trace[key])
+	for _, key := range traceKeys {
+		if value := job.Trace[key]; fits(value) {
+			addIf(strings.ToUpper(key), value)
+		}
 	}
 	return env
+}
+
+// traceKeys are those of a job's trace that its child gets.
+var traceKeys = []string{"traceparent", "tracestate", "baggage"}
+
+// fits tells whether an environment can carry a value: one with a NUL byte would keep the child from being started.
+func fits(value string) bool { return !strings.Contains(value, "\x00") }
+
+// Unfit returns the keys of the trace whose values no environment can carry: they are not handed on, and the child runs
+// without them.
+func (j Job) Unfit() (keys []string) {
+	for _, key := range traceKeys {
+		if !fits(j.Trace[key]) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 func isJobVar(kv string) bool {
