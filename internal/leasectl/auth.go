@@ -85,9 +85,10 @@ func newAuthCanI(a *app) *cobra.Command {
 		Short: "Ask whether one may view, enqueue to, work, dispatch or repair a queue",
 		Long: `Ask whether one may view, enqueue to, work, dispatch or repair a queue, as the roles
 of the user say; nothing is tried. It prints yes, or no with each permission that is
-missing on stderr, and exits with 4 for no.`,
+missing on stderr, and exits with 4 for no; -o json has both in one object.`,
 		Example: `  leasectl auth can-i work mail
-  leasectl auth can-i work mail --as node-a && leasectl work mail -- ./send`,
+  leasectl auth can-i work mail --as node-a && leasectl work mail -- ./send
+  leasectl auth can-i work mail -o json | jq '.missing[].key'`,
 		Args: takes("VERB", "QUEUE"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return verbs, cobra.ShellCompDirectiveNoFileComp
@@ -97,14 +98,27 @@ missing on stderr, and exits with 4 for no.`,
 			if i < 0 {
 				return usagef(helpOf(cmd), "%sVERB is %q: it is one of %s", verbPrefix(cmd), args[0], strings.Join(verbs, ", "))
 			}
+			format, err := a.format(formatTable, formatJSON)
+			if err != nil {
+				return err
+			}
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
-				return a.canI(cmd.Context(), c, abilities[i].role, args[0], args[1])
+				return a.canI(cmd.Context(), c, format, abilities[i].role, args[0], args[1])
 			})
 		},
 	}
 }
 
-func (a *app) canI(ctx context.Context, c *connection, role, verb, queue string) error {
+// abilityItem is an answer of can-i in JSON.
+type abilityItem struct {
+	Verb    string             `json:"verb"`
+	Queue   string             `json:"queue"`
+	User    string             `json:"user"` // empty without authentication
+	Allowed bool               `json:"allowed"`
+	Missing []roles.Permission `json:"missing"`
+}
+
+func (a *app) canI(ctx context.Context, c *connection, format, role, verb, queue string) error {
 	all, err := a.queueRoles(c, queue)
 	if err != nil {
 		return err
@@ -115,19 +129,27 @@ func (a *app) canI(ctx context.Context, c *connection, role, verb, queue string)
 	}
 	wanted := all[slices.IndexFunc(all, func(r roles.Role) bool { return r.Name == role })]
 	lacks := g.Lacks(wanted.Permissions)
-	if len(lacks) == 0 {
-		return a.printLine("yes")
-	}
-	if err := a.printLine("no"); err != nil {
+	item := abilityItem{Verb: verb, Queue: queue, User: g.User, Allowed: len(lacks) == 0, Missing: append([]roles.Permission{}, lacks...)}
+	if err := a.printAbility(format, item); err != nil || item.Allowed {
 		return err
-	}
-	for _, p := range lacks {
-		a.notef("missing: %s on %s (%s)", p.Type, p.Key, p.Why)
 	}
 	return &failure{
 		code: exitAuth, err: fmt.Errorf("user %q may not %s queue %s", g.User, verb, queue),
-		try: fmt.Sprintf("leasectl auth roles --queue %s --role %s, for who may grant it", queue, role),
+		try: fmt.Sprintf("leasectl auth roles --queue %s --role %s, for who may grant it", shellWord(queue), role),
 	}
+}
+
+func (a *app) printAbility(format string, item abilityItem) error {
+	if format == formatJSON {
+		return printJSON(a.out, item)
+	}
+	if err := a.printLine(yesNo(item.Allowed)); err != nil {
+		return err
+	}
+	for _, p := range item.Missing {
+		a.notef("missing: %s on %s (%s)", p.Type, p.Key, p.Why)
+	}
+	return nil
 }
 
 type authRolesOptions struct {
