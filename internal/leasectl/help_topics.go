@@ -19,7 +19,8 @@ var topics = map[string]string{
   143  interrupted by SIGTERM
 
 work exits with 0 after the first signal, when what ran has ended, and after
---once whatever became of the job: it is printed.
+--once whatever became of the job: it is printed. A SIGTERM within half a second
+of the first signal is taken for the same one: timeout(1) sends two.
 
 Verbs that run a command under a lock or a leadership exit with its code, or:
 

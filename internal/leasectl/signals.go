@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,7 +26,9 @@ func signalText(sig syscall.Signal) string {
 }
 
 // signals turns SIGINT and SIGTERM into two events: the first ends the context, the second closes aborted. After that
-// the system's own handling is back, so a third ends the process whatever it does.
+// the system's own handling is back, so a third ends the process whatever it does. A SIGTERM soon after the first signal
+// is its echo and does not count: timeout(1) signals its child and then the group that the child is in, and supervisors do
+// the like. People who are impatient send SIGINT, which always counts.
 type signals struct {
 	aborted chan struct{}
 	quit    chan struct{}
@@ -41,16 +44,29 @@ func watchSignals(parent context.Context) (context.Context, *signals) {
 	signal.Notify(arrived, os.Interrupt, syscall.SIGTERM)
 	s.wait.Go(func() {
 		defer signal.Stop(arrived)
-		for n := 1; n <= 2; n++ {
+		var first time.Time
+		for n := 1; n <= 2; {
 			select {
 			case sig := <-arrived:
+				if n == 2 && isEcho(sig, time.Since(first)) {
+					continue
+				}
+				first = time.Now()
 				s.received(sig, n)
+				n++
 			case <-s.quit:
 				return
 			}
 		}
 	})
 	return ctx, s
+}
+
+// echoTime is how long after the first signal a SIGTERM is taken for its echo.
+const echoTime = 500 * time.Millisecond
+
+func isEcho(sig os.Signal, after time.Duration) bool {
+	return sig == syscall.SIGTERM && after < echoTime
 }
 
 func (s *signals) received(sig os.Signal, n int) {

@@ -33,7 +33,8 @@ func newWork(a *app) *cobra.Command {
 what becomes of the job. See leasectl help exec.
 
 The first SIGINT or SIGTERM lets the running commands finish, and the exit code
-is 0; the second kills them, gives their jobs back, and the exit code is 130.
+is 0; the second kills them, gives their jobs back, and the exit code is 130. A
+SIGTERM within half a second of the first signal does not count as the second.
 When etcd is lost for longer than the TTL the running commands are stopped, since
 others may take their jobs over; work goes on when etcd is back.
 
@@ -73,8 +74,8 @@ func (o *workOptions) check(concurrencyGiven bool) error {
 	switch {
 	case o.concurrency < 1 || o.concurrency > 10_000:
 		return usagef("-c 4", "-c is %d: it must be between 1 and 10000", o.concurrency)
-	case o.ttl < time.Second || o.ttl > 24*time.Hour:
-		return usagef("--ttl 10s", "--ttl is %v: it must be between 1s and 24h", o.ttl)
+	case checkTTL(o.ttl) != nil:
+		return checkTTL(o.ttl)
 	case o.grace < 0:
 		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
 	case o.once && o.drain:

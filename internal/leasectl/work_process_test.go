@@ -412,7 +412,7 @@ func testSecondSignal(t *testing.T, s *station) {
 	w.says("started")
 	w.signal(syscall.SIGTERM)
 	w.says("once more aborts")
-	w.signal(syscall.SIGTERM)
+	w.signal(syscall.SIGINT)
 	if code := w.exit(); code != exitInterrupted {
 		t.Errorf("exit code %d, want %d", code, exitInterrupted)
 	}
