@@ -71,13 +71,21 @@ func firstPlaceholder(use string) string {
 // completing turns a lookup into what cobra calls. Every trouble ends in no offer: a completion has no place for errors.
 func (a *app) completing(look lookup) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 || a.settings.load(cmd.Flags(), a.getenv) != nil {
+		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
-		defer cancel()
-		return a.lookUp(ctx, look, toComplete), cobra.ShellCompDirectiveNoFileComp
+		return a.offers(cmd, look, toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// offers looks up what etcd has, wherever it stands in the command line.
+func (a *app) offers(cmd *cobra.Command, look lookup, toComplete string) []string {
+	if a.settings.load(cmd.Flags(), a.getenv) != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+	defer cancel()
+	return a.lookUp(ctx, look, toComplete)
 }
 
 func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
@@ -163,21 +171,4 @@ func (a *app) completeContexts(_ *cobra.Command, args []string, toComplete strin
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return slices.DeleteFunc(f.Names(), func(n string) bool { return !strings.HasPrefix(n, toComplete) }), cobra.ShellCompDirectiveNoFileComp
-}
-
-// addFlagCompletions completes the values of global flags.
-func (a *app) addFlagCompletions(root *cobra.Command) {
-	for name, f := range map[string]cobra.CompletionFunc{
-		"context": func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-			return a.completeContexts(cmd, nil, toComplete)
-		},
-		"output":    cobra.FixedCompletions(listFormats, cobra.ShellCompDirectiveNoFileComp),
-		"endpoints": cobra.NoFileCompletions,
-		"root":      cobra.NoFileCompletions,
-		"user":      cobra.NoFileCompletions,
-	} {
-		if err := root.RegisterFlagCompletionFunc(name, f); err != nil { // only a flag that does not exist
-			panic(err)
-		}
-	}
 }

@@ -42,7 +42,6 @@ result is refused from then on.`,
   leasectl jobs move mail/welcome-7 --to mail-slow --break-claim`,
 	})
 	cmd.Flags().StringVar(&to, "to", "", "the `QUEUE` that it goes to")
-	_ = cmd.RegisterFlagCompletionFunc("to", a.completing(completeQueues))
 	cmd.Flags().BoolVar(&force, "break-claim", false, "take it from its owner, if it is claimed")
 	return cmd
 }

@@ -67,7 +67,6 @@ func newRepairOf(a *app, s repairShape, cmd *cobra.Command) *cobra.Command {
 	if s.bulk {
 		cmd.Args = takes("[QUEUE/ID]")
 		o.many.addFlags(cmd)
-		_ = cmd.RegisterFlagCompletionFunc("queue", a.completing(completeQueues)) // it fails only for a flag that is not there
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if s.bulk && o.many.asked(cmd) {

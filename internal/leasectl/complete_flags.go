@@ -1,0 +1,108 @@
+package leasectl
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/internal/simulate"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagValues are what flags take that take one of a few values, by the flag, or by its command and the flag where that
+// name means something else elsewhere.
+func flagValues() map[string][]string {
+	var states, codes []string
+	for _, s := range allStates {
+		states = append(states, string(s))
+	}
+	for _, c := range doctor.Checks() {
+		codes = append(codes, c.Code)
+	}
+	return map[string][]string{
+		"state":         states,
+		"for":           states,
+		"set mode":      {"claim", "dispatch"},
+		"simulate mode": {string(simulate.Naive), string(simulate.Claim), string(simulate.Dispatch)},
+		"scenario":      append(simulate.Scenarios(), readmeScenario),
+		"skip":          codes,
+		"format":        doctorFormats,
+		"output":        listFormats,
+		"type":          eventTypes,
+		"on-conflict":   {conflictFail, conflictSkip, conflictReplace},
+		"role":          {roles.Viewer, roles.Producer, roles.Worker, roles.Dispatcher, roles.Operator},
+	}
+}
+
+// flagLookups are what flags take that name something in etcd.
+var flagLookups = map[string]lookup{
+	"queue":       completeQueues,
+	"move to":     completeQueues,
+	"session":     completeSessions,
+	"transfer to": completeSessions,
+}
+
+// addFlagCompletions completes the values of flags, here and below. What takes neither a name nor one of a few values, nor
+// a file, is offered nothing: the shell would offer files.
+func (a *app) addFlagCompletions(cmd *cobra.Command) {
+	values := flagValues()
+	register := func(f *pflag.Flag) {
+		complete := a.flagCompletion(cmd.Name(), f, values)
+		if complete == nil {
+			return
+		}
+		if err := cmd.RegisterFlagCompletionFunc(f.Name, complete); err != nil { // only a flag that has one already
+			panic(err)
+		}
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, has := cmd.GetFlagCompletionFunc(f.Name); !has {
+			register(f)
+		}
+	})
+	for _, sub := range cmd.Commands() {
+		a.addFlagCompletions(sub)
+	}
+}
+
+func (a *app) flagCompletion(verb string, f *pflag.Flag, values map[string][]string) cobra.CompletionFunc {
+	if f.Name == "context" {
+		return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return a.completeContexts(cmd, nil, toComplete)
+		}
+	}
+	for _, name := range []string{verb + " " + f.Name, f.Name} {
+		if of, ok := values[name]; ok {
+			return oneOf(of, f.Value.Type() == "stringSlice")
+		}
+		if look := flagLookups[name]; look != nil {
+			return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+				return a.offers(cmd, look, toComplete), cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+	}
+	switch what, _ := pflag.UnquoteUsage(f); {
+	case f.Value.Type() == "bool", what == "FILE", what == "DIR":
+		return nil
+	}
+	return cobra.NoFileCompletions
+}
+
+// oneOf offers values that are known beforehand; in a list with commas, what is not there yet for its last place.
+func oneOf(values []string, list bool) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		before, last := "", toComplete
+		if i := strings.LastIndexByte(toComplete, ','); list && i >= 0 {
+			before, last = toComplete[:i+1], toComplete[i+1:]
+		}
+		var fit []string
+		for _, v := range values {
+			if strings.HasPrefix(v, last) && !slices.Contains(strings.Split(before, ","), v) {
+				fit = append(fit, before+v)
+			}
+		}
+		return fit, cobra.ShellCompDirectiveNoFileComp
+	}
+}
