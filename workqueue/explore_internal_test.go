@@ -21,6 +21,8 @@ type stageSet struct {
 	// calls are what actors may send, and at most how often in all.
 	calls map[string][]string
 	max   map[string]int
+	// hands are lines of what happens around them, at most as often as faults tell.
+	hands []string
 	// faults bound what happens around them, over the whole of a run.
 	faults spent
 	nonces nonces
@@ -127,6 +129,9 @@ func (set stageSet) choices(p *play) (lines []string) {
 	if s.foreign < f.foreign {
 		lines = append(lines, "foreign")
 	}
+	if s.hands < f.hands {
+		lines = append(lines, set.hands...)
+	}
 	return lines
 }
 
@@ -174,7 +179,7 @@ func (e *encoder) play(b []byte, p *play) []byte {
 	}
 	b = e.spec(b, p.told)
 	s := p.spent
-	return append(b, byte(s.lost), byte(s.expired), byte(s.crashed), byte(s.forgotten), byte(s.restored), byte(s.foreign), byte(s.twice), byte(s.led), byte(s.left), byte(s.evicted), byte(p.nonces))
+	return append(b, byte(s.lost), byte(s.expired), byte(s.crashed), byte(s.forgotten), byte(s.restored), byte(s.foreign), byte(s.twice), byte(s.led), byte(s.left), byte(s.evicted), byte(s.hands), byte(p.nonces))
 }
 
 func (e *encoder) actor(b []byte, a *actor) []byte {
@@ -208,6 +213,12 @@ func (e *encoder) message(b []byte, m *message) []byte {
 		c := m.txn.If[i].GetCompare()
 		b = binary.AppendVarint(b, e.rank(c.GetModRevision()))
 		b = binary.AppendVarint(b, e.rank(c.GetCreateRevision()))
+	}
+	if slices.Contains(repairs, m.builder) {
+		b = append(append(append(b, byte(m.there), byte(len(m.payload))), m.payload...), m.repair.bytes...)
+		for _, op := range m.txn.Then {
+			b = e.value(append(append(b, 'o'), op.KeyBytes()...), op.ValueBytes())
+		}
 	}
 	b = binary.AppendVarint(b, e.rank(m.seen.rev))
 	return e.record(e.record(b, m.seen.record), m.n.record)
@@ -260,6 +271,7 @@ func (e *encoder) record(b []byte, r *record) []byte {
 		return append(b, 0)
 	}
 	b = append(append(append(append(b, 1), r.Nonce...), r.Born...), r.Owner...)
+	b = append(append(append(b, byte(r.Beside)), r.Payload...), r.Payload64...)
 	b = binary.AppendVarint(b, e.rank(r.OwnerRev))
 	b = append(b, byte(r.Attempt), byte(r.Failures), byte(r.Losses), byte(r.LogTotal))
 	for _, a := range r.Attempts {
@@ -273,7 +285,7 @@ func (e *encoder) spec(b []byte, s spec) []byte {
 	b = append(b, s.leader[:min(16, len(s.leader))]...)
 	for i := range s.jobs {
 		j := &s.jobs[i]
-		b = append(b, flags(j.exists, j.claimed, j.assigned), byte(j.where), byte(j.owner), byte(j.attempt), byte(j.accepted), byte(j.noteSeq), byte(len(j.trail)))
+		b = append(b, flags(j.exists, j.claimed, j.assigned, j.garbled != "", j.littered, j.leftovers), byte(j.where), byte(j.owner), byte(j.attempt), byte(j.accepted), byte(j.noteSeq), byte(len(j.trail)))
 		b = binary.AppendVarint(b, e.rank(j.token))
 		b = binary.AppendVarint(b, e.rank(j.noteToken))
 	}

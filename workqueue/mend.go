@@ -161,5 +161,9 @@ func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (coord.Txn, e
 		txn.Then = append(txn.Then, clientv3.OpDelete(from))
 		txn.Else = append(txn.Else, clientv3.OpGet(dead))
 	}
+	if was, err := parseRecord(kv.Value); err == nil {
+		was.ID = r.ID // it may name another job
+		t.emptyInbox(&txn, located{record: was})
+	}
 	return txn, nil
 }

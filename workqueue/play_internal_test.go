@@ -31,13 +31,14 @@ import (
 //	twice w1               the last request arrives once more
 type play struct {
 	*script
-	etcd   memetcd.Store
-	actors []actor
-	late   []*message // whose senders gave up, in their order
-	last   []*message // what arrived last, per actor, for twice
-	calls  []outcome  // by call
-	told   spec       // what must be so in etcd
-	backup *backup
+	etcd     memetcd.Store
+	actors   []actor
+	late     []*message // whose senders gave up, in their order
+	last     []*message // what arrived last, per actor, for twice
+	calls    []outcome  // by call
+	told     spec       // what must be so in etcd
+	backup   *backup
+	exported *exportedJob
 
 	nonces int
 	spent  spent
@@ -47,7 +48,8 @@ type play struct {
 type script struct {
 	txns
 	names  map[string]int // actors by name
-	jobs   []string
+	jobs   []string       // as homes names them
+	homes  []home
 	nonce  nonces
 	drop   func(builder, compare string) bool // compares to take out
 	real   *liveServer                        // instead of etcd in memory
@@ -58,7 +60,7 @@ type script struct {
 }
 
 // spent counts the faults and interventions, which the explorer bounds.
-type spent struct{ lost, expired, crashed, forgotten, restored, foreign, twice, led, left, evicted int }
+type spent struct{ lost, expired, crashed, forgotten, restored, foreign, twice, led, left, evicted, hands int }
 
 // backup is etcd as it was once.
 type backup struct {
@@ -96,6 +98,7 @@ type hold struct {
 	fence coord.Fence
 	noted int64 // the progress key's revision as last seen
 	seq   int   // counts its checkpoints
+	job   string
 }
 
 // message is a request on its way. It never changes.
@@ -108,6 +111,8 @@ type message struct {
 	n         next
 	to        session // the claimer
 	toWho     int
+	home                  // of the job
+	there     int         // where it is moved to: which job of the play
 	fence     coord.Fence // the claim's, or the leader's
 	counted   bool
 	forGood   bool
@@ -117,6 +122,8 @@ type message struct {
 	confRev   int64
 	regRev    int64
 	with      string // enqueued together with a completion
+	payload   string // what an edit, or an enqueue, gives it
+	repair    repair
 }
 
 // outcome is what became of one call.
@@ -125,16 +132,29 @@ type outcome struct {
 	told    verdict
 }
 
+// home is the queue of a job, and its id there.
+type home struct {
+	q  txns
+	id string
+}
+
 // newPlay makes a play with the actors named. Their first letter is their part:
-// workers, dispatchers, operators, enqueuers.
+// workers, dispatchers, operators, enqueuers. A q is no actor but one more queue, in
+// which there may be a job x too.
 func newPlay(space coord.Keyspace, names ...string) *play {
 	s := &script{txns: txns{keys: space.Queue("q"), space: space}, names: map[string]int{}, jobs: []string{"x", "next"}, leases: 100}
-	p := &play{script: s, told: spec{jobs: make([]jobSpec, len(s.jobs))}}
-	for i, name := range names {
-		s.names[name] = i
+	s.homes = []home{{s.txns, "x"}, {s.txns, "next"}}
+	p := &play{script: s}
+	for _, name := range names {
+		if name[0] == 'q' {
+			s.jobs, s.homes = append(s.jobs, "x@"+name), append(s.homes, home{txns{keys: space.Queue(name), space: space}, "x"})
+			continue
+		}
+		s.names[name] = len(p.actors)
 		p.actors = append(p.actors, actor{name: name})
 		p.last = append(p.last, nil)
 	}
+	p.told.jobs = make([]jobSpec, len(s.jobs))
 	return p
 }
 
@@ -223,19 +243,20 @@ func (p *play) modRev(key string) int64 {
 	return 0
 }
 
-// find is where a job is, as somebody reads it.
-func (p *play) find(id string) (located, bool) {
+// find is where a job is, as somebody reads it: nowhere when it cannot be read, or
+// names another job.
+func (p *play) find(name string) (located, bool) {
+	h := p.homeOf(name)
 	for where := inJobs; where <= inDead; where++ {
-		if kv := p.lookup(p.key(where, id)); kv != nil {
+		if kv := p.lookup(h.q.key(where, h.id)); kv != nil {
 			r, err := decodeOnce(kv.Value)
-			if err != nil {
-				panic(fmt.Sprintf("job %s: %v", id, err))
-			}
-			return located{record: r, where: where, rev: kv.ModRevision}, true
+			return located{record: r, where: where, rev: kv.ModRevision}, err == nil && r.ID == h.id
 		}
 	}
 	return located{}, false
 }
+
+func (p *play) homeOf(name string) home { return p.homes[p.index(name)] }
 
 // decoded remembers records by their bytes: the explorer meets them again and again.
 var decoded = map[string]*record{}
@@ -256,8 +277,8 @@ func (p *play) lives(s session) bool {
 	return kv != nil && kv.CreateRevision == s.rev
 }
 
-func (p *play) conf() (c config, rev int64) {
-	kv := p.lookup(p.keys.Config())
+func (p *play) conf(t txns) (c config, rev int64) {
+	kv := p.lookup(t.keys.Config())
 	if kv == nil {
 		return c, 0
 	}
@@ -293,17 +314,24 @@ func (p *play) strip(m *message) {
 
 // describeIn names a compare as races does.
 func (p *play) describeIn(m *message, c clientv3.Cmp) string {
-	names := map[string]string{p.keys.Config(): "config", m.fence.Key: "leader"}
-	for _, id := range p.jobs {
+	keys := m.q.keys
+	names := map[string]string{
+		keys.Config(): "config", m.fence.Key: "leader",
+		keys.Jobs(): "jobs", keys.DoneJobs(): "done jobs", keys.DeadJobs(): "dead jobs", keys.Workers(): "workers",
+	}
+	for _, h := range p.homes {
 		prefix, job := "", "job"
-		if id != m.job {
-			prefix, job = id+" ", id
+		switch {
+		case h.id != m.id:
+			prefix, job = h.id+" ", h.id
+		case h != m.home:
+			prefix, job = "there ", "there"
 		}
-		names[p.key(inJobs, id)], names[p.keys.Progress(id)] = job, prefix+"progress"
-		names[p.key(inDone, id)], names[p.key(inDead, id)] = prefix+"done", prefix+"dead"
+		names[h.q.key(inJobs, h.id)], names[h.q.keys.Progress(h.id)] = job, prefix+"progress"
+		names[h.q.key(inDone, h.id)], names[h.q.key(inDead, h.id)] = prefix+"done", prefix+"dead"
 	}
 	if m.to.id != "" {
-		names[p.keys.Worker(m.to.id)] = "worker"
+		names[keys.Worker(m.to.id)] = "worker"
 		names[p.space.Session(m.to.id)] = "me"
 	}
 	if r := m.seen.record; r != nil && r.claimed() && r.Owner != m.to.id {

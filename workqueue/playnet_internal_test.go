@@ -120,8 +120,12 @@ func (p *play) describe(m *message) string {
 	switch m.builder {
 	case "progress":
 		return "applied: checkpoint " + fmt.Sprint(m.seq)
-	case "configure":
+	case "configure", "disband":
 		return "applied"
+	case "remove":
+		return "applied: deleted"
+	case "relocate":
+		return "applied: it is " + p.jobs[m.there]
 	}
 	r := m.n.record
 	switch {
@@ -190,7 +194,10 @@ func (p *play) took(m *message, rev int64) {
 			return
 		}
 		at := located{record: m.n.record, where: inJobs, rev: rev}
-		a.hold = &hold{at: at, fence: p.fenceOf(at), noted: p.modRev(p.keys.Progress(m.job))}
+		a.hold = &hold{at: at, fence: m.fenceOf(at), job: m.job}
+		if m.seen.record.Attempt > 0 { // else nobody reads it: see readBeside
+			a.hold.noted = p.modRev(m.q.keys.Progress(m.id))
+		}
 	case "close":
 		if m.verb != "reconcile" {
 			a.hold = nil
@@ -238,7 +245,7 @@ func (p *play) judgeNote(m *message, resp *clientv3.TxnResponse, unsure bool) er
 			h.noted = got[0].ModRevision
 			a.hold = &h
 		}
-		again.txn = p.progress(m.fence, m.job, string(m.txn.Then[0].ValueBytes()), a.hold.noted)
+		again.txn = m.q.progress(m.fence, m.id, string(m.txn.Then[0].ValueBytes()), a.hold.noted)
 		a.flight = &again
 		return nil
 	}
@@ -258,7 +265,8 @@ func (p *play) lookupHeld(m *message) bool {
 // take makes a worker begin what is in its inbox.
 func (p *play) take(who int, id string) error {
 	a := &p.actors[who]
-	kv := p.lookup(p.keys.Assigned(a.sess.id, id))
+	h := p.homeOf(id)
+	kv := p.lookup(h.q.keys.Assigned(a.sess.id, h.id))
 	if kv == nil || a.crashed {
 		return cannot("nothing is assigned to %s", a.name)
 	}
@@ -270,7 +278,7 @@ func (p *play) take(who int, id string) error {
 		return cannot("%s has begun it", a.name)
 	}
 	at := located{record: r, where: inJobs, rev: kv.ModRevision}
-	a.hold = &hold{at: at, fence: p.fenceOf(at), noted: p.modRev(p.keys.Progress(id))}
+	a.hold = &hold{at: at, fence: h.fenceOf(at), noted: p.modRev(h.q.keys.Progress(h.id)), job: id}
 	return nil
 }
 

@@ -136,6 +136,7 @@ func stageRegister(p *play, words []string) (string, error) {
 	if err != nil || !p.lives(a.sess) {
 		return "", cannot("it has no session")
 	}
+	p.spent.hands++
 	p.put(p.keys.Worker(a.sess.id), `{"w":"`+middleNonce+`","concurrency":1}`, a.lease)
 	return "", nil
 }
@@ -215,7 +216,8 @@ func stageShow(p *play, words []string) (string, error) {
 			b.WriteString(", counted")
 		}
 	}
-	if kv := p.lookup(p.keys.Progress(words[0])); kv != nil {
+	h := p.homeOf(words[0])
+	if kv := p.lookup(h.q.keys.Progress(h.id)); kv != nil {
 		_, seq := noteOf(kv.Value)
 		fmt.Fprintf(&b, "\n  checkpoint %d", seq)
 	}

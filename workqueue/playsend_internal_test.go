@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,6 +34,10 @@ func (p *play) send(verb string, who int, args []string) error {
 	if len(args) > 0 {
 		m.job, args = args[0], args[1:]
 	}
+	if p.index(m.job) < 0 {
+		return cannot("there is no job %s", m.job)
+	}
+	m.home = p.homeOf(m.job)
 	build, ok := sends[verb]
 	if !ok {
 		return cannot("nobody knows how to %s", verb)
@@ -50,10 +55,12 @@ func (p *play) send(verb string, who int, args []string) error {
 }
 
 // sends are the verbs, each with the code that makes its request.
-var sends map[string]func(p *play, m *message, args []string) error
+var sends = map[string]sender{}
+
+type sender = func(p *play, m *message, args []string) error
 
 func init() {
-	sends = map[string]func(p *play, m *message, args []string) error{
+	maps.Copy(sends, map[string]sender{
 		"enqueue":    sendEnqueue,
 		"claim":      func(p *play, m *message, _ []string) error { return sendClaim(p, m, m.who) },
 		"reclaim":    func(p *play, m *message, _ []string) error { return sendReclaim(p, m, m.who) },
@@ -72,7 +79,7 @@ func init() {
 		"pause":      configures(func(c *config) { c.Paused = true }),
 		"resume":     configures(func(c *config) { c.Paused = false }),
 		"dispatch":   configures(func(c *config) { c.Mode = modeDispatch }),
-	}
+	})
 }
 
 // event is one as its sender makes it. Time stands still: nothing here may hang on it.
@@ -83,12 +90,13 @@ func (p *play) event(v verb, m *message) event {
 // sendEnqueue is a blind first try, and, after it was told what is there, the second.
 func sendEnqueue(p *play, m *message, args []string) error {
 	params := p.perJob
-	params.ID = m.job
-	e := &enqueueing{q: &Queue{txns: p.txns}, p: params, record: newRecord(params, 1, testNow)}
+	params.ID, params.Payload = m.id, payloadNamed(args)
+	m.payload = string(params.Payload)
+	e := &enqueueing{q: &Queue{txns: m.q}, p: params, record: newRecord(params, 1, testNow)}
 	if slices.Contains(args, "over") {
 		var err error
-		get := func(where place) int64 { return p.modRev(p.key(where, m.job)) }
-		if m.old, err = e.judge(context.Background(), nil, p.lookup(p.key(inDone, m.job)), p.lookup(p.key(inDead, m.job))); err != nil {
+		get := func(where place) int64 { return p.modRev(m.q.key(where, m.id)) }
+		if m.old, err = e.judge(context.Background(), nil, p.lookup(m.q.key(inDone, m.id)), p.lookup(m.q.key(inDead, m.id))); err != nil {
 			return cannot("%v", err)
 		}
 		if m.old == (enqueueSeen{}) || get(inJobs) != 0 {
@@ -96,12 +104,15 @@ func sendEnqueue(p *play, m *message, args []string) error {
 		}
 		m.seen, _ = p.find(m.job)
 	}
-	e.record.Nonce, e.record.Born = p.fresh(m.call), fmt.Sprintf("born%d", m.call)
+	e.record.Nonce, e.record.Born = p.fresh(m.call), bornOf(m)
 	m.builder, m.n = "enqueue", next{e.record, inJobs}
 	var err error
-	m.txn, err = p.enqueue(e.record, nil, m.old)
+	m.txn, err = m.q.enqueue(e.record, params.Payload, m.old)
 	return err
 }
+
+// bornOf is what the job of a call is known by for its whole life.
+func bornOf(m *message) string { return fmt.Sprintf("born%d", m.call) }
 
 // read reads a job that is there.
 func (p *play) read(m *message) (err error) {
@@ -124,11 +135,11 @@ func sendClaim(p *play, m *message, to int) error {
 	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
 		return cannot("%v", err)
 	}
-	conf, rev := p.conf()
+	conf, rev := p.conf(m.q)
 	if m.confRev = rev; conf.Paused {
 		return cannot("the queue is paused")
 	}
-	m.txn, err = p.claim(m.seen, m.n, m.to, m.confRev)
+	m.txn, err = m.q.claim(m.seen, m.n, m.to, m.confRev)
 	return err
 }
 
@@ -142,7 +153,7 @@ func sendReclaim(p *play, m *message, to int) error {
 		return cannot("%s is nobody else's", m.job)
 	}
 	m.to, m.toWho, m.builder = a.sess, to, "reclaim"
-	progress := p.modRev(p.keys.Progress(m.job))
+	progress := p.modRev(m.q.keys.Progress(m.id))
 	e := p.event(verbReclaim, m)
 	// As judgeLoss has it.
 	e.token, e.counted = coord.Token(m.seen.rev), progress <= m.seen.rev
@@ -152,11 +163,11 @@ func sendReclaim(p *play, m *message, to int) error {
 	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
 		return cannot("%v", err)
 	}
-	conf, rev := p.conf()
+	conf, rev := p.conf(m.q)
 	if m.confRev = rev; conf.Paused {
 		return cannot("the queue is paused")
 	}
-	m.txn, err = p.reclaim(m.seen, m.n, m.to, m.confRev, progress)
+	m.txn, err = m.q.reclaim(m.seen, m.n, m.to, m.confRev, progress)
 	return err
 }
 
@@ -167,7 +178,7 @@ func sendAssign(p *play, m *message, args []string) error {
 		return cannot("%s does not lead, or no worker is named", d.name)
 	}
 	to := p.names[args[0]]
-	m.regRev = p.modRev(p.keys.Worker(p.actors[to].sess.id))
+	m.regRev = p.modRev(m.q.keys.Worker(p.actors[to].sess.id))
 	if m.regRev == 0 {
 		return cannot("%s is not registered", args[0])
 	}
@@ -185,7 +196,7 @@ func sendAssign(p *play, m *message, args []string) error {
 	c.located, c.config = m.seen, m.confRev
 	m.builder, m.fence = "assign", d.term
 	var err error
-	m.txn, err = p.assign(assignment{c: c, to: m.to, registered: m.regRev}, m.n, p.modRev(p.keys.Progress(m.job)), d.term)
+	m.txn, err = m.q.assign(assignment{c: c, to: m.to, registered: m.regRev}, m.n, p.modRev(m.q.keys.Progress(m.id)), d.term)
 	return err
 }
 
@@ -193,7 +204,7 @@ func sendAssign(p *play, m *message, args []string) error {
 func closes(v verb) func(p *play, m *message, args []string) error {
 	return func(p *play, m *message, args []string) error {
 		h := p.actors[m.who].hold
-		if h == nil || h.at.record.ID != m.job {
+		if h == nil || h.job != m.job {
 			return cannot("%s does not hold %s", p.actors[m.who].name, m.job)
 		}
 		e := p.event(v, m)
@@ -225,13 +236,13 @@ func (p *play) sendClose(m *message, at located, f coord.Fence, e event) error {
 		lease = clientv3.LeaseID(p.retentionLease())
 	}
 	m.builder, m.seen, m.n, m.fence = "close", at, n, f
-	m.txn, err = p.close(f, at, n, lease)
+	m.txn, err = m.q.close(f, at, n, lease)
 	return err
 }
 
 // joinJob enqueues another job in the same Txn, as CompleteWith does.
 func (p *play) joinJob(m *message, id string) error {
-	q := &Queue{name: "q", cfg: Config{}.withDefaults(), keys: p.keys, txns: p.txns}
+	q := p.queue(m)
 	_, _, ops, err := q.EnqueueOps(Params{ID: id})
 	if err != nil {
 		return err
@@ -241,7 +252,7 @@ func (p *play) joinJob(m *message, id string) error {
 		if err != nil {
 			return err
 		}
-		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), fmt.Sprintf("born%d", m.call), stamp(testNow)
+		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), bornOf(m), stamp(testNow)
 		r.Seq = 1
 		value, err := r.encode()
 		if err != nil {
@@ -268,16 +279,21 @@ func sendReconcile(p *play, m *message, _ []string) error {
 	}
 	e := p.event(verbRelease, m)
 	e.token, e.err = coord.Token(m.seen.rev), "stray"
-	return p.sendClose(m, m.seen, p.fenceOf(m.seen), e)
+	return p.sendClose(m, m.seen, m.fenceOf(m.seen), e)
 }
 
-func (p *play) fenceOf(l located) coord.Fence {
-	return coord.Fence{Key: p.key(inJobs, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
+// queue is the one of the message, as a process has it that does not talk to etcd.
+func (p *play) queue(m *message) *Queue {
+	return &Queue{name: m.q.keys.Name(), cfg: Config{}.withDefaults(), keys: m.q.keys, txns: m.q}
+}
+
+func (h home) fenceOf(l located) coord.Fence {
+	return coord.Fence{Key: h.q.key(inJobs, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
 }
 
 func sendCheckpoint(p *play, m *message, _ []string) error {
 	h := p.actors[m.who].hold
-	if h == nil || h.at.record.ID != m.job {
+	if h == nil || h.job != m.job {
 		return cannot("%s does not hold %s", p.actors[m.who].name, m.job)
 	}
 	m.builder, m.seen, m.fence, m.seq = "progress", h.at, h.fence, h.seq+1
@@ -286,7 +302,7 @@ func sendCheckpoint(p *play, m *message, _ []string) error {
 	if err != nil {
 		return err
 	}
-	m.txn = p.progress(h.fence, m.job, string(value), h.noted)
+	m.txn = m.q.progress(h.fence, m.id, string(value), h.noted)
 	return nil
 }
 
@@ -295,8 +311,10 @@ func intervenes(v verb) func(p *play, m *message, args []string) error {
 		if err := p.read(m); err != nil {
 			return err
 		}
-		e := p.event(v, m)
-		e.token, e.by = coord.Token(m.seen.rev), By{Actor: p.actors[m.who].name, Reason: "so"}
+		if v == verbRequeue && m.seen.where == inDone && m.seen.record.Beside > 0 {
+			return cannot("the payload of %s is gone", m.job)
+		}
+		e := p.byHand(v, m)
 		var err error
 		if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
 			return cannot("%v", err)
@@ -306,7 +324,7 @@ func intervenes(v verb) func(p *play, m *message, args []string) error {
 			lease = clientv3.LeaseID(p.retentionLease())
 		}
 		m.builder = "intervene"
-		m.txn, err = p.intervene(m.seen, m.n, lease)
+		m.txn, err = m.q.intervene(m.seen, m.n, lease)
 		return err
 	}
 }
@@ -314,10 +332,10 @@ func intervenes(v verb) func(p *play, m *message, args []string) error {
 func configures(change func(*config)) func(p *play, m *message, args []string) error {
 	return func(p *play, m *message, _ []string) error {
 		m.builder = "configure"
-		m.config, m.confRev = p.conf()
+		m.config, m.confRev = p.conf(m.q)
 		change(&m.config)
 		var err error
-		m.txn, err = p.configure(m.config, m.confRev)
+		m.txn, err = m.q.configure(m.config, m.confRev)
 		return err
 	}
 }

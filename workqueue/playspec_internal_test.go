@@ -28,6 +28,11 @@ type jobSpec struct {
 	trail     []trailEntry
 	noteToken int64
 	noteSeq   int
+	born      string
+	payload   string
+	garbled   string // what somebody wrote by hand in its place, and nobody can read
+	leftovers bool   // beside its dead letter lies what was kept before its record was garbled
+	littered  bool   // it is dead, and somebody wrote what nobody can read among the live
 }
 
 // trailEntry is one way out of a claim, or an intervention.
@@ -52,12 +57,20 @@ func (j *jobSpec) end(outcome string) {
 	j.claimed, j.assigned, j.owner = false, false, 0
 }
 
+// finish moves a job to the done ones: what lies beside it goes.
+func (j *jobSpec) finish() { j.where, j.noteToken, j.noteSeq = inDone, 0, 0 }
+
 func (j *jobSpec) log(e trailEntry) { j.trail = append(slices.Clip(slices.Clone(j.trail)), e) }
 
 // judge holds what was applied against what may happen, and moves the spec on.
 func (p *play) judge(m *message, was *play, rev int64) error {
 	j := &p.told.jobs[p.index(m.job)]
 	who := p.actors[m.who].name
+	if m.builder != "salvage" {
+		if err := p.handwritten(j, m, was); err != nil {
+			return err
+		}
+	}
 	switch m.builder {
 	case "enqueue":
 		return p.judgeEnqueue(j, m)
@@ -67,8 +80,12 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 		if !j.exists || !j.claimed || int64(m.fence.Token) != j.token || j.owner != p.ownerOf(m) {
 			return violation("%s: %s of job %s was accepted under token %d, which is superseded", who, m.verb, m.job, m.fence.Token)
 		}
+		if payloadOf(m.seen.record) != j.payload {
+			return violation("%s: %s of job %s was accepted, which has another payload by now", who, m.verb, m.job)
+		}
 		if m.with != "" {
-			if err := p.judgeEnqueue(&p.told.jobs[p.index(m.with)], &message{who: m.who, verb: "enqueue", job: m.with}); err != nil {
+			with := &message{who: m.who, verb: "enqueue", job: m.with, n: next{record: &record{Born: bornOf(m)}}}
+			if err := p.judgeEnqueue(&p.told.jobs[p.index(m.with)], with); err != nil {
 				return err
 			}
 		}
@@ -85,11 +102,14 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 	case "intervene":
 		return j.intervene(m, p)
 	case "configure":
-		if was, _ := was.conf(); p.told.config.Paused != was.Paused || m.seenOther(was) {
+		if was, _ := was.conf(m.q); p.told.config.Paused != was.Paused || m.seenOther(was) {
 			return violation("%s: a change of the config that was made meanwhile is undone", who)
 		}
 		p.told.config = m.config
 		return nil
+	}
+	if slices.Contains(repairs, m.builder) {
+		return p.judgeRepair(j, m, was)
 	}
 	return fmt.Errorf("nobody judges %s", m.builder)
 }
@@ -119,13 +139,13 @@ func (p *play) judgeEnqueue(j *jobSpec, m *message) error {
 	case j.exists && (m.seen.record == nil || j.where != m.seen.where):
 		return violation("%s: enqueue of job %s does not know that it is there already", who, m.job)
 	}
-	*j = jobSpec{exists: true, attempt: j.attempt, trail: j.trail, token: j.token}
+	*j = jobSpec{exists: true, attempt: j.attempt, trail: j.trail, token: j.token, born: m.n.record.Born, payload: m.payload}
 	return nil
 }
 
 func (p *play) judgeClaim(j *jobSpec, m *message, was *play, rev int64) error {
 	who := p.actors[m.who].name
-	conf, _ := was.conf()
+	conf, _ := was.conf(m.q)
 	switch {
 	case !j.exists || j.where != inJobs:
 		return violation("%s: job %s is claimed although it is over", who, m.job)
@@ -137,7 +157,7 @@ func (p *play) judgeClaim(j *jobSpec, m *message, was *play, rev int64) error {
 		return violation("%s: job %s is claimed although it was claimed, or given back, meanwhile", who, m.job)
 	case m.verb == "assign" && m.fence.Nonce+m.fence.Token.String() != p.told.leader:
 		return violation("%s: job %s is assigned by a dispatcher that was deposed", who, m.job)
-	case m.verb == "assign" && was.modRev(p.keys.Worker(m.to.id)) != m.regRev:
+	case m.verb == "assign" && was.modRev(m.q.keys.Worker(m.to.id)) != m.regRev:
 		return violation("%s: job %s is assigned to a worker that has left, or takes fewer jobs", who, m.job)
 	}
 	if j.claimed {
@@ -156,7 +176,7 @@ func (p *play) judgeReclaim(j *jobSpec, m *message, was *play) (over bool, err e
 	if was.lives(p.actors[j.owner].sess) {
 		return true, violation("%s: job %s is taken from %s, which lives", who, m.job, p.actors[j.owner].name)
 	}
-	if moved := was.modRev(p.keys.Progress(m.job)) > j.token; m.counted == moved {
+	if moved := was.modRev(m.q.keys.Progress(m.id)) > j.token; m.counted == moved {
 		return true, violation("%s: the loss of job %s counts: %v, although a checkpoint was kept since its claim: %v", who, m.job, m.counted, moved)
 	}
 	if m.counted {
@@ -195,7 +215,7 @@ func (j *jobSpec) close(m *message, p *play) error {
 			return violation("job %s has %d accepted results", m.job, j.accepted)
 		}
 		j.end(outcomeCompleted)
-		j.where = inDone
+		j.finish()
 	case "fail":
 		j.end(outcomeFailed)
 		j.failures++
@@ -208,7 +228,7 @@ func (j *jobSpec) close(m *message, p *play) error {
 		j.losses = 0
 	case "quit":
 		j.end(outcomeCancelled)
-		j.where = inDone
+		j.finish()
 	default:
 		j.end(outcomeReleased)
 	}
@@ -226,21 +246,14 @@ func (j *jobSpec) intervene(m *message, p *play) error {
 	none := trailEntry{by: m.who}
 	switch m.verb {
 	case "cancel":
-		if j.claimed {
-			j.end(outcomeCancelled)
-			j.trail[len(j.trail)-1].by = m.who
-		} else {
-			none.outcome = outcomeCancelled
-			j.log(none)
-		}
-		j.where = inDone
+		j.intervened(m, outcomeCancelled)
+		j.finish()
 	case "bury":
 		none.outcome = outcomeBuried
 		j.log(none)
 		j.where = inDead
 	case "break":
-		j.end(outcomeBroken)
-		j.trail[len(j.trail)-1].by = m.who
+		j.intervened(m, outcomeBroken)
 		if p.perJob.AtMostOnce {
 			j.where = inDead
 		}
@@ -248,6 +261,9 @@ func (j *jobSpec) intervene(m *message, p *play) error {
 		none.outcome = outcomeRequeued
 		j.log(none)
 		j.where, j.failures, j.losses, j.accepted = inJobs, 0, 0, 0
+		if j.leftovers {
+			j.leftovers, j.noteToken, j.noteSeq = false, 0, 0
+		}
 	}
 	return nil
 }
@@ -257,18 +273,26 @@ func (j *jobSpec) intervene(m *message, p *play) error {
 func (p *play) consistent() error {
 	for i, id := range p.jobs {
 		j := &p.told.jobs[i]
+		h := p.homes[i]
 		for where := inJobs; where <= inDead; where++ {
-			if there := p.lookup(p.key(where, id)) != nil; there != (j.exists && j.where == where) {
+			want := j.exists && j.where == where || j.littered && where == inJobs
+			if there := p.lookup(h.q.key(where, h.id)) != nil; there != want {
 				return violation("job %s is in %s: %v", id, [...]string{"jobs", "done", "dead"}[where], there)
 			}
 		}
-		if err := p.inboxes(j, id); err != nil {
+		if j.garbled != "" || j.littered {
+			continue
+		}
+		if err := p.inboxes(j, h, id); err != nil {
+			return err
+		}
+		if err := p.besideIt(j, h, id); err != nil {
 			return err
 		}
 		if !j.exists {
 			continue
 		}
-		if err := j.matches(p, id); err != nil {
+		if err := j.matches(p, h, id); err != nil {
 			return err
 		}
 	}
@@ -276,18 +300,18 @@ func (p *play) consistent() error {
 }
 
 // inboxes holds the inboxes against the claims.
-func (p *play) inboxes(j *jobSpec, id string) error {
+func (p *play) inboxes(j *jobSpec, h home, id string) error {
 	for i, a := range p.actors {
 		want := j.exists && j.claimed && j.assigned && j.owner == i
-		if got := p.lookup(p.keys.Assigned(a.sess.id, id)) != nil; got != want {
+		if got := p.lookup(h.q.keys.Assigned(a.sess.id, h.id)) != nil; got != want {
 			return violation("job %s is in the inbox of %s: %v", id, a.name, got)
 		}
 	}
 	return nil
 }
 
-func (j *jobSpec) matches(p *play, id string) error {
-	kv := p.lookup(p.key(j.where, id))
+func (j *jobSpec) matches(p *play, h home, id string) error {
+	kv := p.lookup(h.q.key(j.where, h.id))
 	r, err := decodeOnce(kv.Value)
 	if err != nil {
 		return violation("job %s: %v", id, err)
@@ -307,6 +331,10 @@ func (j *jobSpec) matches(p *play, id string) error {
 		return violation("job %s: its trail has %d entries, it had %d ends", id, r.LogTotal, len(j.trail))
 	case j.where == inJobs && kv.Lease != 0:
 		return violation("job %s hangs on a lease", id)
+	case r.Born != j.born:
+		return violation("job %s is another job than was enqueued", id)
+	case payloadOf(r) != j.payload:
+		return violation("job %s has another payload than it was given", id)
 	}
 	for i, a := range r.Attempts {
 		if len(r.Attempts) != len(j.trail) {
@@ -315,9 +343,6 @@ func (j *jobSpec) matches(p *play, id string) error {
 		if got, want := trailText(a), p.trailText(j.trail[i]); got != want {
 			return violation("job %s: entry %d of its trail says %q, in truth %q", id, i, got, want)
 		}
-	}
-	if j.where == inDone && (p.lookup(p.keys.Progress(id)) != nil || p.lookup(p.keys.Payload(id)) != nil) {
-		return violation("job %s is done and has left something beside", id)
 	}
 	return nil
 }

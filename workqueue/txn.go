@@ -201,7 +201,22 @@ func (t txns) intervene(l located, n next, lease clientv3.LeaseID) (coord.Txn, e
 		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(job), "=", 0))
 		txn.Else = append(txn.Else, clientv3.OpGet(job))
 	}
+	if l.where == inDead {
+		t.clearBeside(&txn, l.record)
+	}
 	return txn, err
+}
+
+// clearBeside deletes what lies beside a dead letter and is not its own: where it was
+// made of a record that nobody could read, what was kept beside that is there yet, and
+// must not become a later job's.
+func (t txns) clearBeside(txn *coord.Txn, r *record) {
+	if r.Beside == 0 {
+		txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Payload(r.ID)))
+	}
+	if r.Attempt == 0 {
+		txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Progress(r.ID)))
+	}
 }
 
 // move writes the next record where it belongs and takes the old one away, with

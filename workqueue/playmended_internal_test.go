@@ -1,0 +1,165 @@
+package workqueue
+
+// changed tells what became of a job since somebody looked at it, or "".
+func (j *jobSpec) changed(p *play, seen located) string {
+	r := seen.record
+	switch {
+	case !j.exists:
+		return "has gone meanwhile"
+	case j.born != r.Born:
+		return "is another job by now"
+	case j.claimed && (!r.claimed() || seen.rev != j.token || r.Owner != p.actors[j.owner].sess.id):
+		return p.actors[j.owner].name + " has claimed meanwhile"
+	case j.where != seen.where, j.claimed != r.claimed():
+		return "has ended, or was given or brought back, meanwhile"
+	case len(j.trail) != r.LogTotal || len(j.trail) > 0 && p.trailText(j.trail[len(j.trail)-1]) != trailText(r.Attempts[len(r.Attempts)-1]):
+		return "somebody has changed meanwhile"
+	}
+	return ""
+}
+
+// judgeRepair holds what an operator's repair did against what may happen.
+func (p *play) judgeRepair(j *jobSpec, m *message, was *play) error {
+	switch m.builder {
+	case "salvage":
+		return p.judgeSalvage(j, m)
+	case "restore":
+		return p.judgeImport(j, m)
+	case "disband":
+		return p.judgeDisband(m, was)
+	}
+	if what := j.changed(p, m.seen); what != "" {
+		return violation("%s %ss job %s as it was, which %s", p.actors[m.who].name, m.verb, m.job, what)
+	}
+	switch m.builder {
+	case "edit":
+		j.intervened(m, outcomeEdited)
+		j.payload = m.payload
+	case "relocate":
+		return p.judgeMove(j, &p.told.jobs[m.there], m)
+	case "remove":
+		*j = jobSpec{littered: j.littered}
+	}
+	return nil
+}
+
+// intervened ends the claim, if there is one, and says who did what.
+func (j *jobSpec) intervened(m *message, outcome string) {
+	if j.claimed {
+		j.end(outcome)
+		j.trail[len(j.trail)-1].by = m.who
+		return
+	}
+	j.log(trailEntry{by: m.who, outcome: outcome})
+}
+
+// judgeMove takes everything that is known of a job to the other queue.
+func (p *play) judgeMove(j, there *jobSpec, m *message) error {
+	if there.exists {
+		return violation("%s: job %s is moved to where job %s is, or what is left of it", p.actors[m.who].name, m.job, p.jobs[m.there])
+	}
+	j.intervened(m, outcomeMoved)
+	*there, *j = *j, jobSpec{}
+	return nil
+}
+
+// judgeSalvage makes a dead letter of what could not be read.
+func (p *play) judgeSalvage(j *jobSpec, m *message) error {
+	who := p.actors[m.who].name
+	litter := j.littered && m.seen.where == inJobs
+	switch {
+	case litter && j.exists:
+		return violation("%s: salvage overwrites the dead letter of job %s", who, m.job)
+	case !litter && !j.exists:
+		return violation("%s salvages job %s, which has gone meanwhile", who, m.job)
+	case !litter && j.garbled == "":
+		return violation("%s salvages job %s, which somebody has mended meanwhile", who, m.job)
+	case !litter && j.garbled != m.repair.bytes:
+		return violation("%s salvages job %s as it was, which somebody has written anew meanwhile", who, m.job)
+	case !litter && j.where != m.seen.where:
+		return violation("%s: salvage of job %s is applied where it is not", who, m.job)
+	}
+	was := *j
+	*j = jobSpec{exists: true, where: inDead, born: m.n.record.Born, payload: m.repair.bytes, leftovers: !litter}
+	if r, err := parseRecord([]byte(m.repair.bytes)); err == nil { // all of it is kept
+		*j = was
+		j.garbled, j.where, j.born, j.payload = "", inDead, r.Born, payloadOf(r)
+	}
+	j.log(trailEntry{by: m.who, outcome: outcomeBuried})
+	return nil
+}
+
+// judgeImport makes the job what it was when it was exported.
+func (p *play) judgeImport(j *jobSpec, m *message) error {
+	who := p.actors[m.who].name
+	switch {
+	case j.exists && j.born == p.exported.told.born:
+		return violation("%s: import of job %s, which is the very job and there already, is applied", who, m.job)
+	case j.exists && m.repair.found == importSeen{}:
+		return violation("%s: import of job %s does not know that it is there already", who, m.job)
+	case j.exists && j.changed(p, m.seen) != "":
+		return violation("%s: import overwrites job %s, which %s", who, m.job, j.changed(p, m.seen))
+	}
+	*j = p.exported.told
+	return nil
+}
+
+// judgeDisband holds that nothing was in the queue that is removed.
+func (p *play) judgeDisband(m *message, was *play) error {
+	who := p.actors[m.who].name
+	for i, h := range p.homes {
+		if h.q == m.q && p.told.jobs[i].exists {
+			return violation("%s: queue %s is removed although job %s is in it", who, h.q.keys.Name(), p.jobs[i])
+		}
+	}
+	for _, a := range p.actors {
+		if a.sess.id != "" && was.modRev(m.q.keys.Worker(a.sess.id)) != 0 {
+			return violation("%s: queue %s is removed although %s serves it", who, m.q.keys.Name(), a.name)
+		}
+	}
+	if told := p.told.config; told.Paused != m.config.Paused || told.Mode != m.config.Mode {
+		return violation("%s: a change of the config that was made meanwhile is undone", who)
+	}
+	p.told.config = config{}
+	return nil
+}
+
+// handwritten holds that what somebody wrote by hand is salvaged, or as it was.
+func (p *play) handwritten(j *jobSpec, m *message, was *play) error {
+	if j.garbled == "" && !j.littered {
+		return nil
+	}
+	where := inJobs
+	if !j.littered {
+		where = j.where
+	}
+	before, after := was.lookup(m.q.key(where, m.id)), p.lookup(m.q.key(where, m.id))
+	if after == nil || string(after.Value) != string(before.Value) {
+		return violation("%s: %s of job %s overwrites what somebody wrote by hand meanwhile", p.actors[m.who].name, m.verb, m.job)
+	}
+	return nil
+}
+
+// besideIt holds what lies beside a job against what is known of it.
+func (p *play) besideIt(j *jobSpec, h home, name string) error {
+	payload, progress := p.lookup(h.q.keys.Payload(h.id)), p.lookup(h.q.keys.Progress(h.id))
+	seq := 0
+	if progress != nil {
+		_, seq = noteOf(progress.Value)
+	}
+	if j.leftovers {
+		return nil
+	}
+	over := !j.exists || j.where == inDone
+	switch {
+	case over && (payload != nil || progress != nil):
+		return violation("job %s is done, or gone, and has left something beside", name)
+	case over:
+		return nil
+	case seq != j.noteSeq:
+		return violation("job %s has checkpoint %d beside, and %d was kept", name, seq, j.noteSeq)
+	case (payload != nil) != (len(j.payload) > inlineLimit) || payload != nil && string(payload.Value) != j.payload:
+		return violation("job %s has another payload beside than it was given", name)
+	}
+	return nil
+}

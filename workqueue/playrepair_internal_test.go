@@ -1,0 +1,285 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// repair is what the request of an operator who repairs was made of.
+type repair struct {
+	found importSeen // import: what makes way
+	bytes string     // salvage: what could not be read
+}
+
+// repairs are the builders of their Txns.
+var repairs = []string{"edit", "relocate", "remove", "salvage", "restore", "disband"}
+
+func init() {
+	maps.Copy(sends, map[string]sender{
+		"edit": sendEdit, "move": sendMove, "delete": sendDelete, "salvage": sendSalvage, "import": sendImport, "disband": sendDisband,
+	})
+	maps.Copy(stages, map[string]func(p *play, words []string) (string, error){
+		"garble": stageGarble, "rename": stageRename, "litter": stageLitter, "export": stageExport,
+	})
+}
+
+// byHand is an event that somebody asks for, about what he has read.
+func (p *play) byHand(v verb, m *message, args ...string) event {
+	e := p.event(v, m)
+	e.token = coord.Token(m.seen.rev)
+	e.by = By{Actor: p.actors[m.who].name, Reason: "so", BreakClaim: slices.Contains(args, "breaking")}
+	return e
+}
+
+var largePayload = strings.Repeat("p", inlineLimit+1)
+
+// payloadNamed is the payload that a line asks for: a digit, or one that is too large
+// for the record.
+func payloadNamed(args []string) []byte {
+	for _, arg := range args {
+		switch {
+		case arg == "large":
+			return []byte(largePayload)
+		case arg[0] >= '0' && arg[0] <= '9':
+			return []byte(arg)
+		}
+	}
+	return nil
+}
+
+// payloadOf is the payload of a record, wherever it lies.
+func payloadOf(r *record) string {
+	if r.Beside > 0 {
+		return largePayload
+	}
+	return string(r.payload())
+}
+
+// beside reads what lies beside the job of a message, as Queue.retold does.
+func (p *play) beside(m *message) (b besides, err error) {
+	b.payload = m.seen.record.payload()
+	if kv := p.lookup(m.q.keys.Payload(m.id)); kv != nil && m.seen.record.Beside > 0 {
+		b.payload = kv.Value
+	}
+	if kv := p.lookup(m.q.keys.Progress(m.id)); kv != nil {
+		b.progress, b.progressRev = kv.Value, kv.ModRevision
+	}
+	if m.seen.where != inDone && len(b.payload) < m.seen.record.Beside {
+		return b, cannot("the payload of %s is gone", m.job)
+	}
+	return b, nil
+}
+
+func sendEdit(p *play, m *message, args []string) error {
+	if err := p.read(m); err != nil {
+		return err
+	}
+	b, err := p.beside(m)
+	if err != nil {
+		return err
+	}
+	e := p.byHand(verbEdit, m, args...)
+	e.edit, err = p.queue(m).edition(m.seen.record, b.payload, func(params *Params) error {
+		params.Payload = payloadNamed(args)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+		return cannot("%v", err)
+	}
+	m.builder, m.payload = "edit", string(e.edit.Payload)
+	m.txn, err = m.q.edit(m.seen, m.n, e.edit)
+	return err
+}
+
+// sendMove moves a job to the queue that is named.
+func sendMove(p *play, m *message, args []string) error {
+	if err := p.read(m); err != nil {
+		return err
+	}
+	name := m.id
+	if args[0] != p.keys.Name() {
+		name += "@" + args[0]
+	}
+	if m.there = p.index(name); m.there < 0 || name == m.job {
+		return cannot("there is no such other queue")
+	}
+	b, err := p.beside(m)
+	if err != nil {
+		return err
+	}
+	e := p.byHand(verbMove, m, args...)
+	e.from = m.q.keys.Name()
+	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+		return cannot("%v", err)
+	}
+	m.builder = "relocate"
+	m.txn, err = m.q.relocate(m.seen, m.n, p.homes[m.there].q, b)
+	return err
+}
+
+func sendDelete(p *play, m *message, args []string) error {
+	if err := p.read(m); err != nil {
+		return err
+	}
+	if m.seen.where == inJobs && m.seen.record.claimed() && !slices.Contains(args, "breaking") {
+		return cannot("it is claimed")
+	}
+	m.builder, m.txn = "remove", m.q.remove(m.seen)
+	return nil
+}
+
+// sendSalvage salvages the first record of the job that cannot be read.
+func sendSalvage(p *play, m *message, _ []string) error {
+	for where := inJobs; where <= inDead; where++ {
+		kv := p.lookup(m.q.key(where, m.id))
+		if kv == nil {
+			continue
+		}
+		_, why := m.q.decode(where, kv)
+		if why == nil {
+			continue
+		}
+		e := p.byHand(verbBury, m)
+		r := salvaged(m.id, kv.Value, why, e)
+		m.builder, m.seen, m.n, m.repair.bytes = "salvage", located{where: where, rev: kv.ModRevision}, next{r, inDead}, string(kv.Value)
+		var err error
+		m.txn, err = m.q.salvage(kv, where, r)
+		return err
+	}
+	return cannot("it can be read")
+}
+
+// exportedJob is a line of an export, and what was true of the job then.
+type exportedJob struct {
+	text []byte
+	told jobSpec
+}
+
+// stageExport keeps the line of a job that nobody has claimed yet: nothing lies beside
+// that a process would have to read.
+func stageExport(p *play, words []string) (string, error) {
+	l, ok := p.find(words[0])
+	if !ok || l.record.Attempt > 0 || l.record.Beside > 0 {
+		return "", cannot("it is not there, or has something beside")
+	}
+	h := p.homeOf(words[0])
+	q := &Queue{name: h.q.keys.Name(), txns: h.q}
+	text, err := q.exportLine(context.Background(), exportRow{record: l.record}, l.where, l.rev)
+	p.exported = &exportedJob{text, p.told.copy().jobs[p.index(words[0])]}
+	return "", err
+}
+
+// sendImport is a blind first try, and, after it was told what is there, the second,
+// before which what makes way is judged as importing.judge does.
+func sendImport(p *play, m *message, args []string) error {
+	by := By{Actor: p.actors[m.who].name, Reason: "so"}
+	im := &importing{q: p.queue(m)}
+	if err := im.read(p.exported.text); err != nil {
+		return err
+	}
+	if err := im.unclaim(by); err != nil {
+		return err
+	}
+	im.record.Nonce, im.record.Seq = p.fresh(m.call), 1 // as they are drawn here, and not at random
+	if im.where == inDone {
+		im.lease = clientv3.LeaseID(p.retentionLease())
+	}
+	if slices.Contains(args, "replace") {
+		if err := p.makeWay(m, im); err != nil {
+			return err
+		}
+	}
+	m.builder, m.n = "restore", next{im.record, im.where}
+	var err error
+	m.txn, err = m.q.restore(im, m.repair.found)
+	return err
+}
+
+func (p *play) makeWay(m *message, im *importing) error {
+	if err := p.read(m); err != nil {
+		return err
+	}
+	if old := m.seen.record; old.Born == im.record.Born || old.claimed() {
+		return cannot("it is the very job, or claimed")
+	}
+	m.repair.found[m.seen.where] = m.seen.rev
+	return nil
+}
+
+func sendDisband(p *play, m *message, _ []string) error {
+	m.builder = "disband"
+	m.config, m.confRev = p.conf(m.q)
+	m.txn = m.q.disband(m.confRev)
+	return nil
+}
+
+// written is the key of the job that somebody writes by hand, which keeps its lease.
+func (p *play) written(words []string) (h home, where place, kv *mvccpb.KeyValue, err error) {
+	l, ok := p.find(words[0])
+	if !ok {
+		return h, 0, nil, cannot("there is no job %s that can be read", words[0])
+	}
+	h = p.homeOf(words[0])
+	return h, l.where, p.lookup(h.q.key(l.where, h.id)), nil
+}
+
+// stageGarble makes a record unreadable by hand.
+func stageGarble(p *play, words []string) (string, error) {
+	_, _, kv, err := p.written(words)
+	if err != nil {
+		return "", err
+	}
+	p.scribble(words[0], kv, fmt.Sprintf("garbage%d", p.spent.hands))
+	return "", nil
+}
+
+// stageRename writes a record by hand that names another job.
+func stageRename(p *play, words []string) (string, error) {
+	_, _, kv, err := p.written(words)
+	if err != nil {
+		return "", err
+	}
+	r, err := decodeOnce(kv.Value)
+	if err != nil {
+		return "", err
+	}
+	renamed := *r
+	renamed.ID, renamed.Nonce = "other", p.fresh(0x40+p.spent.hands)
+	value, err := renamed.encode()
+	if err == nil {
+		p.scribble(words[0], kv, string(value))
+	}
+	return "", err
+}
+
+func (p *play) scribble(name string, kv *mvccpb.KeyValue, value string) {
+	p.spent.hands++
+	p.put(string(kv.Key), value, kv.Lease)
+	p.told = p.told.copy()
+	j := &p.told.jobs[p.index(name)]
+	j.garbled, j.claimed, j.assigned, j.owner = value, false, false, 0
+}
+
+// stageLitter writes what cannot be read where a job would be that is dead.
+func stageLitter(p *play, words []string) (string, error) {
+	h, where, _, err := p.written(words)
+	if err != nil || where != inDead {
+		return "", cannot("it is not dead")
+	}
+	p.spent.hands++
+	p.put(h.q.key(inJobs, h.id), fmt.Sprintf("litter%d", p.spent.hands), 0)
+	p.told = p.told.copy()
+	p.told.jobs[p.index(words[0])].littered = true
+	return "", nil
+}
