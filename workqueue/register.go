@@ -29,7 +29,7 @@ func (w *Worker) capacity() int {
 		if w.started >= w.cfg.Limit {
 			return 0
 		}
-		n = min(n, w.slots-w.zombies+w.cfg.Limit-w.started)
+		n = min(n, w.slots+w.closing-w.zombies+w.cfg.Limit-w.started)
 	}
 	return n
 }

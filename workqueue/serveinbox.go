@@ -73,7 +73,7 @@ func (w *Worker) followInbox(ctx context.Context, s *coord.Session, box *inbox) 
 		}
 		select {
 		case <-box.changed:
-		case <-w.free:
+		case <-w.freed:
 		case <-changed:
 		case <-alarm.C:
 		case <-reconcile.C:
@@ -130,29 +130,36 @@ func (w *Worker) fillFrom(s *coord.Session, box *inbox) (wake time.Time) {
 			box.working.Add(1)
 			w.wg.Go(func() {
 				defer box.working.Done()
-				if w.workAssigned(s, box, e, c) {
-					w.vacate(c)
-				}
+				w.workAssigned(s, box, e, c)
 			})
 		}
 	}
 	return time.Time{}
 }
 
-// workAssigned works one entry to its end. False means that its handler still
-// runs.
-func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c candidate) (over bool) {
+// workAssigned works one entry to its end, or until its handler is abandoned.
+func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c candidate) {
+	claim, began := w.takeAssigned(s, box, e)
+	if claim == nil {
+		w.missed()
+		w.vacate(c)
+		return
+	}
+	w.hooks.Claimed(claim.job, time.Since(began))
+	w.attend(claim, c)
+}
+
+// takeAssigned makes a claim of an entry; nil means that nothing came of it.
+func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Claim, time.Time) {
 	began := time.Now()
 	claim, err := w.q.claimAssigned(w.hard, s, e.at)
 	switch {
 	case errors.Is(err, errMissed):
-		w.missed()
 		w.hooks.Missed()
 		box.ended(e)
 		s.Forget(e.at.record.Nonce)
-		return true
+		return nil, began
 	case err != nil:
-		w.missed()
 		if !isSessionOver(err) && w.hard.Err() == nil {
 			w.log.Warn("take assigned job", zap.Error(err))
 			w.report(err)
@@ -160,17 +167,15 @@ func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c can
 		if !box.retry(e) {
 			w.giveBackNow(s, box, e, unbegun("the worker stops"))
 		}
-		return true
+		return nil, began
 	}
 	w.report(nil)
 	if !box.work(e, claim) {
 		claim.over(&coord.FencedError{Key: claim.fence.Key, Wanted: claim.fence.Token})
-		w.missed()
 		w.hooks.Missed()
-		return true
+		return nil, began
 	}
-	w.hooks.Claimed(claim.job, time.Since(began))
-	return w.attend(claim, c)
+	return claim, began
 }
 
 // leave ends a session's service of the queue: nothing more is assigned to it, and

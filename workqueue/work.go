@@ -17,9 +17,9 @@ type answer struct {
 	err    error
 }
 
-// work claims one candidate and works it to its end. False means that its handler
-// still runs.
-func (w *Worker) work(s *coord.Session, c candidate) (over bool) {
+// work claims one candidate and works it to its end, or until its handler is
+// abandoned.
+func (w *Worker) work(s *coord.Session, c candidate) {
 	began := time.Now()
 	claim, err := w.q.take(w.hard, s, c)
 	if claim == nil {
@@ -30,16 +30,18 @@ func (w *Worker) work(s *coord.Session, c candidate) (over bool) {
 			w.log.Warn("claim", zap.Error(err))
 			w.report(err)
 		}
-		return true
+		w.vacate(c)
+		return
 	}
 	w.report(nil)
 	w.hooks.Claimed(claim.job, time.Since(began))
-	return w.attend(claim, c)
+	w.attend(claim, c)
 }
 
-// attend runs the handler and closes the claim with what it returns. It returns
-// when the handler did, or was abandoned, which makes it false.
-func (w *Worker) attend(c *Claim, from candidate) (over bool) {
+// attend runs the handler in the slot that its caller took, and closes the claim with
+// what it returns. It returns when that is done, or the handler was abandoned, which
+// keeps the slot.
+func (w *Worker) attend(c *Claim, from candidate) {
 	ctx, stop := c.Context(context.Background())
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -62,20 +64,25 @@ func (w *Worker) attend(c *Claim, from candidate) (over bool) {
 	}()
 	select {
 	case a := <-answers:
-		w.close(c, a, context.Cause(ctx), began)
-		return true
+		w.finish(c, from, a, context.Cause(ctx), began)
+		return
 	case <-ctx.Done():
 	}
 	grace := time.NewTimer(w.graceAfter(context.Cause(ctx), c))
 	defer grace.Stop()
 	select {
 	case a := <-answers:
-		w.close(c, a, context.Cause(ctx), began)
-		return true
+		w.finish(c, from, a, context.Cause(ctx), began)
 	case <-grace.C:
 		w.abandon(c, from, answers, context.Cause(ctx), began)
-		return false
 	}
+}
+
+// finish closes the claim of a handler that has returned.
+func (w *Worker) finish(c *Claim, from candidate, a answer, cause error, began time.Time) {
+	w.returned()
+	defer w.closed(from)
+	w.close(c, a, cause, began)
 }
 
 // errNoAnswer is what a handler failed with that called runtime.Goexit.
@@ -161,8 +168,8 @@ func (c *Claim) letGo(cause error) error {
 	return err
 }
 
-// closeTimeout is how long a worker waits for a closing write before it frees the
-// slot; the write goes on behind.
+// closeTimeout is how long a worker waits for a closing write; the write goes on
+// behind.
 const closeTimeout = 30 * time.Second
 
 // close ends the claim with a handler's answer. Commits never use the handler's

@@ -14,7 +14,9 @@ import (
 
 // WorkerConfig configures [NewWorker]. The zero value works.
 type WorkerConfig struct {
-	// Concurrency is how many jobs run at a time; 0 means 16.
+	// Concurrency is how many handlers run at a time; 0 means 16. While the result of one
+	// that has returned is on its way to etcd the next may run; as many results at most
+	// are on their way.
 	Concurrency int
 	// Member gives the session; nil means one of the worker's own, with SessionTTL.
 	// A member that is passed in must be running, and be stopped after the worker; it
@@ -76,11 +78,12 @@ type Worker struct {
 	hooks   Hooks
 	log     *zap.Logger
 
-	wg   sync.WaitGroup // one per job under way, unless it was abandoned
-	free chan struct{}  // a slot was freed
+	wg    sync.WaitGroup // one per job under way, unless it was abandoned
+	freed chan struct{}  // a slot was freed
 
 	mu      sync.Mutex
-	slots   int // in use, zombies included
+	slots   int // in use by handlers that run or will, zombies included
+	closing int // jobs whose handlers have returned, their results on the way
 	started int // jobs taken so far, for Limit
 	zombies int // abandoned handlers that still run
 	told    told
@@ -103,7 +106,7 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "queue and handler", Value: "nil", Reason: "both are needed"})
 	}
 	w := &Worker{
-		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.withDefaults(), log: q.log, free: make(chan struct{}, 1),
+		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.withDefaults(), log: q.log, freed: make(chan struct{}, 1),
 	}
 	if k, ok := h.(kinded); ok {
 		if w.kinds = k.Kinds(); len(w.kinds) == 0 {
@@ -256,7 +259,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 		}
 		select {
 		case <-changed:
-		case <-w.free:
+		case <-w.freed:
 		case <-alarm.C:
 		case <-reconcile.C:
 			w.q.reconcile(s, nil)
@@ -290,9 +293,7 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 		release := w.q.holdJobs()
 		w.wg.Go(func() {
 			defer release()
-			if w.work(s, c) {
-				w.vacate(c)
-			}
+			w.work(s, c)
 		})
 	}
 	return wake
@@ -302,7 +303,7 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 func (w *Worker) room() (n int, resume time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n = w.cfg.Concurrency - w.slots
+	n = min(w.cfg.Concurrency, 2*w.cfg.Concurrency-w.closing) - w.slots
 	if w.cfg.Limit > 0 {
 		n = min(n, w.cfg.Limit-w.started)
 	}
@@ -320,8 +321,23 @@ func (w *Worker) occupy() {
 // vacate frees a slot: nothing of its job runs here any more.
 func (w *Worker) vacate(c candidate) {
 	w.q.index.leave(c)
+	w.free(func() { w.slots-- })
+}
+
+// returned frees a slot whose handler has returned: the next claim travels with its
+// result, in one flight, and does not wait for what becomes of it.
+func (w *Worker) returned() { w.free(func() { w.slots--; w.closing++ }) }
+
+// closed is over when etcd has a job's result, or never will have it from here.
+func (w *Worker) closed(c candidate) {
+	w.q.index.leave(c)
+	w.free(func() { w.closing-- })
+}
+
+// free changes the count of slots, and has the worker look again.
+func (w *Worker) free(change func()) {
 	w.mu.Lock()
-	w.slots--
+	change()
 	w.mu.Unlock()
 	w.nudge()
 }
@@ -349,7 +365,7 @@ func (w *Worker) report(err error) {
 
 func (w *Worker) nudge() {
 	select {
-	case w.free <- struct{}{}:
+	case w.freed <- struct{}{}:
 	default:
 	}
 }
@@ -370,7 +386,7 @@ func (w *Worker) limited() bool {
 func (w *Worker) idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.slots == 0
+	return w.slots+w.closing == 0
 }
 
 // drain waits for the running handlers: DrainTimeout with their contexts alive,

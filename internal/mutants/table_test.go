@@ -271,6 +271,8 @@ var table = []mutant{
 		old: `s.Strays(q.keys.Jobs(), nonces, time.Now())`, new: `s.Strays(q.keys.Jobs(), nonces[:0], time.Now())`},
 	{name: "a handler that hangs is abandoned", file: "workqueue/work.go", pkg: "workqueue", run: "TestHungHandler",
 		old: `time.NewTimer(w.graceAfter(context.Cause(ctx), c))`, new: `time.NewTimer(time.Hour)`},
+	{name: "results on their way are bounded", file: "workqueue/worker.go", pkg: "workqueue", run: "TestWorkerRunsTheNextJobWhileAResultIsOnItsWay",
+		old: `n = min(w.cfg.Concurrency, 2*w.cfg.Concurrency-w.closing) - w.slots`, new: `n = w.cfg.Concurrency - w.slots`},
 	{name: "no attempt runs beside a hung one in a process", file: "workqueue/pick.go", pkg: "workqueue", run: "TestNoAttemptBesideAHungOne",
 		old: `return !e.busy && x.running[e.record.ID] == 0`, new: `return !e.busy`},
 	{name: "a lost session's handlers are given little time", file: "workqueue/work.go", pkg: "workqueue", run: "TestGraceAfterALoss",
