@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -75,6 +77,19 @@ func (s *Store) NewCommitter(identity string) *Committer {
 	return &Committer{
 		store: s, identity: escapeIdentity(identity), ctx: ctx, cancel: cancel,
 		idle: make(chan struct{}), solo: map[string]time.Time{},
+	}
+}
+
+// ownLane is a committer for one call, which resolves its lost answers, and how to
+// close it, whatever has become of ctx by then.
+func (s *Store) ownLane(ctx context.Context, identity string) (c *Committer, done func()) {
+	c = s.NewCommitter(identity)
+	return c, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			s.log.Debug("close lane", zap.Error(err))
+		}
 	}
 }
 

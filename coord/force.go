@@ -7,7 +7,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 // ForceRelease takes a lock or a leadership from its owner, as long as it is the
@@ -22,15 +21,8 @@ func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, to, actor, re
 	if seen.Owner == "" {
 		return fmt.Errorf("%w: nobody holds %s", ErrRefused, seen.keys.what)
 	}
-	// A lane of its own resolves lost answers.
-	c := s.NewCommitter("force")
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			s.log.Debug("close lane", zap.Error(err))
-		}
-	}()
+	c, done := s.ownLane(ctx, "force")
+	defer done()
 	if err := s.forceWith(ctx, c, seen, to, holderRecord{By: actor, Reason: reason}); err != nil {
 		return fmt.Errorf("release %s by force: %w", seen.keys.what, err)
 	}

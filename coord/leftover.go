@@ -3,11 +3,9 @@ package coord
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 // CheckMeta tells whether this program knows the schema that the value of
@@ -30,14 +28,8 @@ func (k Keyspace) CheckMeta(kvs []*mvccpb.KeyValue) error { return checkSchema(k
 // kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
 func (s *Store) DeleteLeftovers(ctx context.Context, seen []*mvccpb.KeyValue) (errs []error) {
-	c := s.NewCommitter("leftovers")
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if err := c.Close(ctx); err != nil {
-			s.log.Debug("close lane", zap.Error(err))
-		}
-	}()
+	c, done := s.ownLane(ctx, "leftovers")
+	defer done()
 	errs = make([]error, len(seen))
 	pending := make([]*Pending, len(seen))
 	for i, kv := range seen {
