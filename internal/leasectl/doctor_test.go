@@ -105,6 +105,14 @@ var damages = []damage{
 				r.Error("it is still there")
 			}
 		}},
+	{code: "J2", name: "kept for ever as well", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Done("x"), "garbage") },
+		says: []string{"ERROR J2", "mail/x in done/"},
+		then: func(r *doctorRig) {
+			if j := r.job("mail", "x"); j.State != workqueue.StateDead || string(j.Payload) != "garbage" {
+				r.Errorf("the job became %+v", j)
+			}
+		}},
 	{code: "J7", name: "record", exit: 8,
 		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), `{"w":"8888888888888888","v":2,"id":"x"}`) },
 		says: []string{"ERROR J7", "1 records newer than this program", "mail/x", "leasectl of that version"},
@@ -156,19 +164,32 @@ var damages = []damage{
 		},
 		says: []string{"WARN  Q3", "queue mail oldest ready 60m", "mail/x; target 30m0s", "more workers"},
 		mend: func(r *doctorRig) { r.cancel("mail", "x") }},
-	{code: "Q4", exit: 8,
+	{code: "Q4", exit: 8, fixed: true,
 		make: func(r *doctorRig) {
 			r.put(r.queue("mail").Config(), "nonsense")
 			r.put(r.queue("other").Config(), `{"w":"8888888888888888"}`)
-		},
-		says: []string{"ERROR Q4", "config of queue mail cannot be read", "etcdctl del "},
-		mend: func(r *doctorRig) {
 			// One that cannot be read hides no other.
 			out, errOut, code := r.leasectl("queues", "ls", "-o", "name")
 			if code != 0 || out != "queue/other\n" || !strings.Contains(errOut, "the config") {
 				r.Errorf("queues ls: exit code %d, %q, %q", code, out, errOut)
 			}
-			r.delete(r.queue("mail").Config())
+			// What changes it says what mends it.
+			for _, args := range [][]string{{"pause", "mail"}, {"resume", "mail"}, {"set", "mail", "--mode", "claim"}, {"drain", "mail"}} {
+				out, errOut, code := r.leasectl(append([]string{"queues"}, args...)...)
+				if code != exitFailed || out != "" || !strings.HasSuffix(errOut, "; try: leasectl doctor --fix, then the same command\n") {
+					r.Errorf("queues %s: exit code %d, %q, %q", args[0], code, out, errOut)
+				}
+			}
+		},
+		says: []string{"ERROR Q4", "config of queue mail cannot be read", `is "nonsense"`, "leasectl doctor --fix"},
+		then: func(r *doctorRig) {
+			out, _, code := r.leasectl("queues", "ls", "-o", "csv", "--no-headers", "--columns", "NAME,PAUSED")
+			if code != 0 || out != "mail,yes\nother,no\n" {
+				r.Errorf("queues ls: exit code %d, %q", code, out)
+			}
+			if out, errOut, code := r.leasectl("queues", "resume", "mail"); code != 0 {
+				r.Errorf("queues resume: exit code %d, %q, %q", code, out, errOut)
+			}
 		}},
 	{code: "S1", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.keys.Session("w.0000000000000001"), `{"w":"8888888888888888"}`) },

@@ -58,7 +58,7 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 		}
 		s, err := a.settingsOf(ctx, q)
 		if err != nil {
-			return err
+			return configHint(err)
 		}
 		would := ""
 		if m.dryRun {

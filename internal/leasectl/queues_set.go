@@ -2,6 +2,7 @@ package leasectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/leasekit/leasekit/workqueue"
@@ -100,7 +101,7 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		defer cancel()
 		s, err := q.Settings(ctx)
 		if err != nil {
-			return err
+			return configHint(err)
 		}
 		would := ""
 		if m.dryRun {
@@ -117,4 +118,12 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		_, err = fmt.Fprintf(a.out, "queue/%s %s\n", name, change.past)
 		return err
 	})
+}
+
+// configHint is the way out where the config of a queue cannot be read: nobody changes what he has not understood.
+func configHint(err error) error {
+	if errors.Is(err, workqueue.ErrUndecodable) {
+		return &failure{err: err, try: "leasectl doctor --fix, then the same command"}
+	}
+	return err
 }

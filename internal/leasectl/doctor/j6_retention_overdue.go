@@ -19,7 +19,14 @@ var j6RetentionOverdue = &Check{
 			if q.doneBytes > doneBudget {
 				note = "only the first " + mebi(doneBudget) + " of done jobs were read"
 			}
+			unread := map[string]bool{} // J2 and J7: not to be deleted before anybody has read them
+			for _, u := range q.unread {
+				unread[u.name] = true
+			}
 			for _, kv := range q.noLease {
+				if unread[string(kv.Key)] {
+					continue
+				}
 				p, _ := e.store.Keys().Parse(string(kv.Key))
 				found = append(found, &Finding{
 					Severity: Warning, What: "no retention lease", Subject: q.ref(p.ID), Detail: q.ref(p.ID) + " revision " + decimal(kv.ModRevision),

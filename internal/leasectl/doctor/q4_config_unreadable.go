@@ -3,11 +3,14 @@ package doctor
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 var q4ConfigUnreadable = &Check{
 	Code: "Q4", Severity: Error,
-	Means: "a queue's config cannot be read, as after an edit by hand: nothing of the queue is claimed until it is mended or deleted",
+	Means: "a queue's config cannot be read, as after an edit by hand: nothing of the queue is claimed until it is mended",
+	Fix:   "replaces it by one that pauses the queue and keeps what can be read of it; leasectl queues resume and set then work",
 	needs: []string{dirQueues},
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		var found []*Finding
@@ -18,11 +21,22 @@ var q4ConfigUnreadable = &Check{
 			key := q.keys.Config()
 			found = append(found, &Finding{
 				Severity: Error, What: fmt.Sprintf("config of queue %s cannot be read", q.name), Subject: "queue/" + q.name,
-				Detail: q.configErr.Error(), Key: key, Revision: decimal(q.configRev),
-				Advice: "etcdctl del " + key + ", then leasectl queues set and pause as wanted",
+				Detail: "revision " + decimal(q.configRev) + " is " + q.configText + " (" + q.configErr.Error() + ")", Key: key, Revision: decimal(q.configRev),
 				still:  map[string]int64{key: q.configRev},
+				Plan:   "pause queue " + q.name + " by a new config",
+				repair: mendConfig(q.name, q.configRev),
 			})
 		}
 		return "", found, nil
 	},
+}
+
+func mendConfig(queue string, rev int64) repair {
+	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
+		by.Revision = rev
+		if err := e.queues[queue].MendConfig(ctx, by); err != nil {
+			return "", err
+		}
+		return "queue/" + queue + " is paused; when it may go on: leasectl queues resume " + queue, nil
+	}}
 }

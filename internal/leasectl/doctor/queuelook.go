@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,9 +30,10 @@ type queueLook struct {
 		Reason string    `json:"reason"`
 		At     time.Time `json:"at"`
 	}
-	configRev int64
-	configErr error // why it cannot be read, so that nothing is claimed
-	workers   map[string]*worker
+	configRev  int64
+	configErr  error  // why it cannot be read, so that nothing is claimed
+	configText string // what it is then, quoted, of which a long one is cut
+	workers    map[string]*worker
 
 	// where tells in which directories a job's records are.
 	where map[string]uint8
@@ -165,7 +167,9 @@ func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys co
 		for _, kv := range kvs {
 			if string(kv.Key) == q.keys.Config() {
 				q.configRev = kv.ModRevision
-				q.configErr = json.Unmarshal(kv.Value, &q.config)
+				if q.configErr = json.Unmarshal(kv.Value, &q.config); q.configErr != nil {
+					q.configText = quoted(kv.Value)
+				}
 			}
 		}
 		return nil
@@ -194,6 +198,16 @@ func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys co
 	_, err = r.scan(ctx, q.keys.RefusedWrites(), false, l.leases(keys))
 	return err
 }
+
+// quoted shows bytes that were not understood, at most maxQuoted of them.
+func quoted(value []byte) string {
+	if len(value) > maxQuoted {
+		return strconv.Quote(string(value[:maxQuoted])) + " and " + strconv.Itoa(len(value)-maxQuoted) + " bytes more"
+	}
+	return strconv.Quote(string(value))
+}
+
+const maxQuoted = 1 << 10
 
 // decoded is what a record said.
 type decoded struct {

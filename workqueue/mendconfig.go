@@ -1,0 +1,65 @@
+package workqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// MendConfig replaces a config of the queue that cannot be read. The new one pauses
+// the queue, with By as who did it and why: under one that cannot be read nothing is
+// claimed either, and nobody knows whether it said so. What else of it can be read, as
+// the mode, stays. By.Revision must be the mod revision of the config that was seen.
+// It returns [ErrConflict] when the config moved, and [ErrNotApplicable] when it can be
+// read.
+func (q *Queue) MendConfig(ctx context.Context, by By) error {
+	what := "mend the config of queue " + q.name
+	if err := by.validate(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if by.Revision <= 0 {
+		return fmt.Errorf("%s: %w", what, &coord.InputError{Field: "revision", Value: fmt.Sprint(by.Revision), Reason: "it is that of the config that was seen"})
+	}
+	resp, err := q.store.Get(ctx, q.keys.Config())
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != by.Revision {
+		return conflict(what, fmt.Errorf("it is not at revision %d any more", by.Revision))
+	}
+	if _, err := decodeConfig(resp.Kvs[0].Value); err == nil {
+		return fmt.Errorf("%s: %w: it can be read", what, ErrNotApplicable)
+	}
+	c := salvagedConfig(resp.Kvs[0].Value)
+	c.Paused, c.Actor, c.Reason, c.At = true, by.Actor, by.Reason, stamp(time.Now())
+	txn, err := q.txns.configure(c, by.Revision)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	r, err := q.committer.Do(ctx, txn)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case !r.Succeeded:
+		return conflict(what, errors.New("it changed meanwhile"))
+	}
+	return nil
+}
+
+// salvagedConfig keeps the mode, and the fields that a newer program may know.
+func salvagedConfig(value []byte) (c config) {
+	if json.Unmarshal(value, &c.extra) != nil {
+		return config{}
+	}
+	var mode string
+	if json.Unmarshal(c.extra["mode"], &mode) == nil && mode == modeDispatch {
+		c.Mode = mode
+	}
+	maps.DeleteFunc(c.extra, func(name string, _ json.RawMessage) bool { return isOneOf(name, configFields) })
+	return c
+}
