@@ -1,6 +1,9 @@
 package workqueue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // assignment is a job that is to be given to a worker.
 type assignment struct {
@@ -54,15 +57,11 @@ func (x *index) assignable(workers []planWorker, now time.Time) (entries []*entr
 			unsuspicious++
 		}
 	}
-	known := map[string]bool{}
-	if len(workers) == 0 {
-		return nil, time.Time{}
-	}
-	for e := range x.ready.all() {
+	for e := range x.ready.of(func(kind string) bool { return knownToAny(workers, kind) }) {
 		if len(entries) >= dispatchBatch {
 			break
 		}
-		if e.busy || !knownToAny(workers, e.record.Kind, known) {
+		if e.busy {
 			continue
 		}
 		if now.Before(e.again) {
@@ -80,16 +79,9 @@ func (x *index) assignable(workers []planWorker, now time.Time) (entries []*entr
 	return entries, again
 }
 
-// knownToAny tells whether a worker knows the kind, and remembers it.
-func knownToAny(workers []planWorker, kind string, known map[string]bool) bool {
-	k, ok := known[kind]
-	if !ok {
-		for i := 0; i < len(workers) && !k; i++ {
-			k = workers[i].knows(kind)
-		}
-		known[kind] = k
-	}
-	return k
+// knownToAny tells whether a worker knows the kind.
+func knownToAny(workers []planWorker, kind string) bool {
+	return slices.ContainsFunc(workers, func(w planWorker) bool { return w.knows(kind) })
 }
 
 // returnedBy is the session that gave the job back, or "".

@@ -219,7 +219,7 @@ func TestIndexForgets(t *testing.T) {
 	f.want(1, "0>w")
 	f.x.forget()
 	x := f.x
-	if n := len(x.jobs) + len(x.scheduled) + x.ready.len + len(x.byOwner) + len(x.pendingTo) + len(x.workers) + len(x.sessions); n != 0 {
+	if n := len(x.jobs) + len(x.scheduled) + len(x.ready) + len(x.byOwner) + len(x.pendingTo) + len(x.workers) + len(x.sessions); n != 0 {
 		t.Errorf("%d things are left: %+v", n, x)
 	}
 	select {

@@ -23,7 +23,7 @@ type index struct {
 
 	mu        sync.Mutex
 	jobs      map[string]*entry // by id
-	ready     readyList
+	ready     readyKinds
 	scheduled schedule
 	byOwner   map[string]map[*entry]struct{}
 	unread    map[string]error // keys of records that cannot be read
@@ -121,7 +121,7 @@ type config struct {
 func newIndex(space coord.Keyspace, queue string) *index {
 	x := &index{
 		keys: space.Queue(queue), space: space, now: time.Now,
-		jobs: map[string]*entry{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
+		jobs: map[string]*entry{}, ready: readyKinds{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
 		sessions: map[string]int64{}, workers: map[string]workerRecord{},
 		listeners: map[chan struct{}]struct{}{}, watchers: map[string]*watcher{},
 		empty: make(chan struct{}), running: map[string]int{}, pendingTo: map[string]burden{}, assigned: map[string]string{},
@@ -262,7 +262,7 @@ func (x *index) detach(e *entry) {
 	case entryScheduled:
 		heap.Remove(&x.scheduled, e.heapIndex)
 	case entryReady, entryOrphan:
-		x.ready.remove(e.rank)
+		x.ready.remove(e)
 	}
 	if e.owner != "" {
 		delete(x.byOwner[e.owner], e)
@@ -274,7 +274,7 @@ func (x *index) detach(e *entry) {
 
 func (x *index) makeReady(e *entry, s entryState) {
 	e.state = s
-	x.ready.insert(e.rank, e)
+	x.ready.insert(e)
 }
 
 // judge makes a held job an orphan once its owner is surely gone: its session is

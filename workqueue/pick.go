@@ -79,12 +79,12 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 	}
 	var others []*entry
 	step, looked := stagger(x.claimTime), 0
-	for e := range x.ready.all() {
+	for e := range x.ready.of(a.knows) {
 		if len(picked) >= n || looked >= headWindow+8*n {
 			break
 		}
 		r := e.record
-		if !x.free(e) || a.knows != nil && !a.knows(r.Kind) || isSuspect(r) && x.suspects > 0 {
+		if !x.free(e) || isSuspect(r) && x.suspects > 0 {
 			continue
 		}
 		looked++
@@ -130,7 +130,7 @@ func (x *index) first(spread int, a asker) (c candidate, ok bool) {
 		return candidate{}, false
 	}
 	var found *entry
-	for e := range x.ready.all() {
+	for e := range x.ready.of(a.knows) {
 		if !x.free(e) || now.Before(e.again) {
 			continue
 		}

@@ -1,0 +1,85 @@
+package workqueue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The lists of kinds against one sorted slice.
+func TestReadyKindsKeepTheOrder(t *testing.T) {
+	dice := rand.New(rand.NewPCG(3, 4))
+	kinds := readyKinds{}
+	var model []*entry
+	for step := range 3000 {
+		if len(model) > 0 && dice.IntN(5) < 2 {
+			i := dice.IntN(len(model))
+			kinds.remove(model[i])
+			model = slices.Delete(model, i, i+1)
+		} else {
+			r := rank{dice.IntN(5) - 2, int64(dice.IntN(40)), uint64(dice.IntN(3)), fmt.Sprint(step)}
+			e := &entry{rank: r, located: located{record: &record{ID: r.id, Kind: string(rune('a' + dice.IntN(6)))}}}
+			kinds.insert(e)
+			model = append(model, e)
+			slices.SortFunc(model, func(a, b *entry) int {
+				if a.rank.before(b.rank) {
+					return -1
+				}
+				return 1
+			})
+		}
+		kinds.remove(&entry{rank: rank{id: "no such job"}, located: located{record: &record{Kind: "no such kind"}}})
+		if step%50 != 0 {
+			continue
+		}
+		some := func(kind string) bool { return kind < "c" }
+		for name, knows := range map[string]func(string) bool{"all": nil, "some": some, "none": func(string) bool { return false }} {
+			want := slices.DeleteFunc(slices.Clone(model), func(e *entry) bool { return knows != nil && !knows(e.record.Kind) })
+			if got := slices.Collect(kinds.of(knows)); !slices.Equal(got, want) {
+				t.Fatalf("step %d, %s: %d jobs, want %d, or in another order", step, name, len(got), len(want))
+			}
+		}
+		for range kinds.of(nil) {
+			break
+		}
+	}
+	for _, e := range model {
+		kinds.remove(e)
+	}
+	if len(kinds) != 0 {
+		t.Errorf("%d lists of no jobs are kept", len(kinds))
+	}
+}
+
+// Whoever knows one kind finds its job behind any number of others without a look at
+// them.
+func BenchmarkPickBehindOtherKinds(b *testing.B) {
+	for _, others := range []int{0, 1_000, 100_000} {
+		b.Run(fmt.Sprint(others), func(b *testing.B) {
+			x := newIndex(testTxns(b, "/t/").space, "q")
+			for i := range others {
+				x.attach(readyOf("other", i))
+			}
+			x.attach(readyOf("mine", others))
+			ask := asker{sid: "s", knows: func(kind string) bool { return kind == "mine" }}
+			for b.Loop() {
+				picked, _ := x.pick(1, ask)
+				if len(picked) != 1 {
+					b.Fatalf("picked %d jobs, want 1", len(picked))
+				}
+				x.settleEntry(picked[0], false)
+				x.leave(picked[0])
+				picked[0].entry.again = x.now()
+			}
+		})
+	}
+}
+
+func readyOf(kind string, i int) *entry {
+	id := fmt.Sprint(kind, i)
+	return &entry{
+		located: located{record: &record{ID: id, Kind: kind}, where: inJobs, rev: int64(i + 1)},
+		rank:    rank{createRev: int64(i + 1), id: id}, hash: hash64(id),
+	}
+}
