@@ -12,8 +12,6 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/leasekit/leasekit/workqueue"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 // workLog writes what work has to tell, one line per event, between what the commands write. Safe for concurrent use.
@@ -130,27 +128,4 @@ func endText(err error) string {
 		return text
 	}
 	return fmt.Sprintf("%s %q", text, exit.Stderr[strings.LastIndexByte(exit.Stderr, '\n')+1:])
-}
-
-// zap is where the libraries tell what no caller sees. An etcd that is gone makes the same trouble many times a second:
-// each kind is told once in a while.
-func (l *workLog) zap() *zap.Logger {
-	enc := zapcore.NewConsoleEncoder(zapcore.EncoderConfig{MessageKey: "msg", ConsoleSeparator: " ", EncodeDuration: zapcore.StringDurationEncoder})
-	core := zapcore.NewCore(enc, zapcore.AddSync(lineWriter{l}), zap.WarnLevel)
-	return zap.New(zapcore.NewSamplerWithOptions(core, 10*time.Second, 1, 0))
-}
-
-// toldAnyway are the warnings that work puts in words of its own.
-var toldAnyway = []string{"session over", "handler ignores the end of its context"}
-
-type lineWriter struct{ l *workLog }
-
-func (w lineWriter) Write(p []byte) (int, error) {
-	for _, told := range toldAnyway {
-		if bytes.HasPrefix(p, []byte(told)) {
-			return len(p), nil
-		}
-	}
-	w.l.line("warning: %s", p)
-	return len(p), nil
 }
