@@ -18,6 +18,9 @@ type connection struct {
 	endpoints []string
 	root      string
 	context   string // its name, if there is one
+
+	// silence finds out why no endpoint answers, in about a second.
+	silence func(context.Context) string
 }
 
 // where names the target of a change, for whoever is about to make it.
@@ -57,7 +60,7 @@ func (a *app) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)
 	}
-	return &connection{Client: client, endpoints: t.endpoints, root: t.root, context: t.context}, nil
+	return &connection{Client: client, endpoints: t.endpoints, root: t.root, context: t.context, silence: t.silence}, nil
 }
 
 // diagnoseAfter is how long a connection may take before its endpoints are examined beside it. A healthy etcd is faster,

@@ -45,6 +45,7 @@ after the TTL. Nothing is kept but in etcd. SIGINT and SIGTERM stop it cleanly.`
 
 func (a *app) runDispatch(ctx context.Context, queues []string, cfg workqueue.DispatcherConfig) error {
 	return a.withEtcd(ctx, func(c *connection) error {
+		defer watchOver(ctx, c, a.notef)()
 		g, gctx := errgroup.WithContext(ctx)
 		for _, name := range queues {
 			g.Go(func() error { return a.dispatchQueue(gctx, c, name, cfg) })

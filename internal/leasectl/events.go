@@ -32,7 +32,8 @@ func newEvents(a *app) *cobra.Command {
 stopped. It watches etcd; what is printed is derived from nothing but the keys that
 changed. TIME is by the clock of whoever did it; etcd keeps none, so the end of a
 session and deletions have none. With --queue the right to read that queue is
-enough, and sessions, locks and leaders do not show.
+enough, and sessions, locks and leaders do not show. An etcd that gives no answer for
+5 s is told of on stderr, and waited for.
 
 Types of events: ` + wrapList(eventTypes, 4) + `.`,
 		Example: `  leasectl events
@@ -46,6 +47,7 @@ Types of events: ` + wrapList(eventTypes, 4) + `.`,
 				return err
 			}
 			return a.withStore(cmd.Context(), func(c *connection, store *coord.Store) error {
+				defer watchOver(cmd.Context(), c, a.notef)()
 				return o.follow(cmd.Context(), a, store, p)
 			})
 		},

@@ -108,6 +108,9 @@ func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, s
 		return nil, err
 	}
 	keys := store.Keys().Queue(q.Name())
+	if wait > 0 {
+		defer watchOver(working, c, a.notef)()
+	}
 	return a.claimWithin(working, q, s, wait, func(ctx context.Context) <-chan error {
 		return watchPrefixes(ctx, store, []string{keys.Jobs(), keys.Config(), store.Keys().Sessions()})
 	})

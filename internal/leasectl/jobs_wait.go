@@ -76,6 +76,7 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 			prefixes = append(prefixes, store.Keys().Sessions())
 		}
 		changed := watchPrefixes(ctx, store, prefixes)
+		defer watchOver(ctx, c, a.notef)()
 		for {
 			j, err := a.getJob(ctx, q, ref)
 			switch {

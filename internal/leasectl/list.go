@@ -103,6 +103,7 @@ func watchItems[T any](ctx context.Context, a *app, c *connection, p printer, l 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := watchPrefixes(ctx, store, l.prefixes(store.Keys()))
+	defer watchOver(ctx, c, a.notef)()
 	shown := map[string]string{}
 	for {
 		items, err := l.load(ctx, c)

@@ -110,6 +110,7 @@ func (a *app) awaitIdle(ctx context.Context, c *connection, q *workqueue.Queue) 
 	defer cancel()
 	keys := store.Keys()
 	changed := watchPrefixes(ctx, store, []string{keys.Queue(q.Name()).Jobs(), keys.Sessions()})
+	defer watchOver(ctx, c, a.notef)()
 	item.Queue = q.Name()
 	told := -1
 	for {

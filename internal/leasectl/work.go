@@ -150,6 +150,7 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 // shift is one run of work.
 type shift struct {
 	a      *app
+	c      *connection
 	q      *workqueue.Queue
 	o      workOptions
 	log    *workLog
@@ -177,7 +178,7 @@ func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOp
 		grace = -1 // to the runner 0 is its default
 	}
 	s := &shift{
-		a: a, q: q, o: o, log: log, open: map[attemptKey]bool{},
+		a: a, c: c, q: q, o: o, log: log, open: map[attemptKey]bool{},
 		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Stderr: log.child()},
 	}
 	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl, Logger: log.zap()})
@@ -228,6 +229,7 @@ func (s *shift) run(ctx context.Context) error {
 		}
 	})
 	behind.Go(func() { s.watchSessions(memberCtx) })
+	defer watchOver(memberCtx, s.c, s.log.line)()
 	behind.Go(func() { s.watchSignals(ctx, memberCtx) })
 	if s.o.drain {
 		behind.Go(func() { s.untilEmpty(workCtx, stopWork) })

@@ -1,0 +1,91 @@
+package leasectl
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+const (
+	// silentFor is how long etcd may give no sign of life before somebody who waits is told.
+	silentFor = 5 * time.Second
+	vigilRest = time.Second
+)
+
+// vigil asks etcd for a sign of life while something waits for what etcd will say, and tells once when there is none for a
+// while, and once when it is back: a watch of an etcd that is away looks like one of an etcd where nothing happens.
+type vigil struct {
+	where func(context.Context) string // etcd is, and what is wrong there
+	ask   func(context.Context) error  // an error that etcd itself gave is a sign of life too
+	tell  func(format string, args ...any)
+}
+
+// watchOver keeps a vigil until ctx ends or the returned function is called, which waits for its end.
+func watchOver(ctx context.Context, c *connection, tell func(format string, args ...any)) (stop func()) {
+	v := vigil{where: c.silence, tell: tell, ask: func(ctx context.Context) error {
+		_, err := c.Get(ctx, c.root+"meta", clientv3.WithKeysOnly())
+		return err
+	}}
+	ctx, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	wait.Go(func() { v.keep(ctx) })
+	return func() {
+		cancel()
+		wait.Wait()
+	}
+}
+
+// keep blocks until ctx ends.
+func (v vigil) keep(ctx context.Context) {
+	rest := time.NewTicker(vigilRest)
+	defer rest.Stop()
+	alive, told := time.Now(), false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rest.C:
+		}
+		asking, cancel := context.WithDeadline(ctx, later(alive.Add(silentFor), time.Now().Add(vigilRest)))
+		err := v.ask(asking)
+		cancel()
+		silent := time.Since(alive)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case exitCode(err) != exitUnreachable:
+			if told {
+				v.tell("etcd answers again, after %s", age(silent))
+			}
+			alive, told = time.Now(), false
+		case silent >= silentFor && !told:
+			v.tell("no answer from etcd for %s, waiting for it: %s", age(silent), v.where(ctx))
+			told = true
+		}
+	}
+}
+
+// silence says of each endpoint what is wrong there.
+func (t *target) silence(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var causes []string
+	for _, f := range diagnose(ctx, t) {
+		cause := f.cause
+		if cause == "" {
+			cause = "accepts connections, but does not answer"
+		}
+		causes = append(causes, f.endpoint+": "+cause)
+	}
+	return strings.Join(causes, ", ")
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,74 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Silence is told once, after a while, and once more when it is over; what etcd itself answers is no silence.
+func TestVigilTellsOfSilenceOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var told []string
+		v := vigil{
+			where: func(context.Context) string { return "http://e: connection refused" },
+			tell: func(format string, args ...any) {
+				told = append(told, fmt.Sprintf("%s "+format, append([]any{time.Since(begun)}, args...)...))
+			},
+			ask: func(ctx context.Context) error {
+				switch at := time.Since(begun); {
+				case at < 10*time.Second:
+					return rpctypes.ErrPermissionDenied
+				case at < 13*time.Second: // a hiccup
+					return status.Error(codes.Unavailable, "connection refused")
+				case at < 20*time.Second:
+					return nil
+				case at < 30*time.Second: // silent
+					<-ctx.Done()
+					return ctx.Err()
+				case at < 40*time.Second: // refused
+					return status.Error(codes.Unavailable, "connection refused")
+				}
+				return nil
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		v.keep(ctx)
+		want := []string{
+			"24s no answer from etcd for 5s, waiting for it: http://e: connection refused",
+			"40s etcd answers again, after 21s",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
+// A verb that ends while etcd is silent says nothing of it any more.
+func TestVigilEndsSilently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		v := vigil{
+			tell: func(format string, args ...any) { t.Errorf(format, args...) },
+			ask: func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		}
+		v.keep(ctx)
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Error("it ended by itself")
+		}
+	})
+}
