@@ -115,7 +115,7 @@ func helpOf(cmd *cobra.Command) string { return cmd.CommandPath() + " --help" }
 
 // nearestFlag returns the flag whose name is at most two edits away, or nothing.
 func nearestFlag(cmd *cobra.Command, name string) string {
-	best, distance := "", 3
+	best, distance := "", min(3, len(name)) // else a short name would be like any other
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if d := edits(name, f.Name); d < distance && !f.Hidden {
 			best, distance = f.Name, d

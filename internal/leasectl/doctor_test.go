@@ -157,6 +157,15 @@ var damages = []damage{
 		},
 		says: []string{"Q2", "queue reports paused", "or longer"},
 		mend: func(r *doctorRig) { r.delete(r.queue("reports").Config()) }},
+	{code: "Q2", name: "of an odd name", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.queue("a b/c").Config(), `{"w":"8888888888888888","paused":true,"at":"`+earlier(26*time.Hour)+`"}`)
+		},
+		says: []string{"Q2", "queue a b/c paused 26h", "leasectl queues resume 'a b/c'"},
+		mend: func(r *doctorRig) { r.delete(r.queue("a b/c").Config()) }},
+	{code: "J2", name: "in a queue of an odd name", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("a/b").Job("x"), "garbage") },
+		says: []string{"ERROR J2", "a%2Fb/x in jobs/"}},
 	{code: "Q3", exit: 0, args: []string{"--max-wait", "30m"},
 		make: func(r *doctorRig) {
 			r.worker("mail", "w.0000000000000001")
@@ -242,9 +251,10 @@ var damages = []damage{
 		mend: func(r *doctorRig) { r.delete(r.keys.Session("w.0000000000000001")) }},
 	{code: "C1", name: "apart", exit: 0,
 		make: func(r *doctorRig) {
-			r.session("fast.0000000000000001", `,"opened_at":"`+earlier(time.Minute)+`"`)
+			fast, slow := earlier(time.Minute), earlier(2*time.Minute) // of one moment, however long the puts take
+			r.session("fast.0000000000000001", `,"opened_at":"`+fast+`"`)
 			for _, sid := range []string{"slow.0000000000000001", "slow.0000000000000002", "slow.0000000000000003"} {
-				r.session(sid, `,"opened_at":"`+earlier(2*time.Minute)+`"`)
+				r.session(sid, `,"opened_at":"`+slow+`"`)
 			}
 		},
 		says: []string{"C1", "clock of fast is 1m0s ahead", "of slow"},

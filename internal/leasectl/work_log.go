@@ -78,7 +78,7 @@ func (l *workLog) settled(j *workqueue.Job, s workqueue.Settlement) {
 }
 
 func attemptOf(j *workqueue.Job) string {
-	return fmt.Sprintf("%s/%s attempt %d token %s", j.Queue, j.ID, j.Attempt, j.Token)
+	return fmt.Sprintf("%s attempt %d token %s", refText(j), j.Attempt, j.Token)
 }
 
 // verdictText says what became of an attempt.

@@ -82,7 +82,7 @@ func (d workerDetail) sheet() *sheet {
 	}
 	rows := [][]string{}
 	for _, j := range d.Jobs {
-		rows = append(rows, []string{j.Queue + "/" + j.ID, j.Kind, string(j.State), "token " + j.Token, since(j.ClaimedAt)})
+		rows = append(rows, []string{jobRef{j.Queue, j.ID}.text(), j.Kind, string(j.State), "token " + j.Token, since(j.ClaimedAt)})
 	}
 	s.table("Jobs", rows)
 	next := []string{"leasectl jobs ls --filter 'worker:" + d.Session + "'"}

@@ -31,10 +31,10 @@ var e6Permission = &Check{
 		f := &Finding{
 			Severity: Error, What: "permission to " + strings.Join(lacks, " and ") + " is missing", Subject: root,
 			Detail: fmt.Sprintf("%s may not %s all of %s", who, strings.Join(lacks, " or "), root),
-			Advice: "etcdctl role grant-permission ROLE --prefix=true readwrite " + root,
+			Advice: "etcdctl role grant-permission ROLE --prefix=true readwrite " + word(root),
 		}
 		if !e.opts.Writes {
-			f.Advice = "etcdctl role grant-permission ROLE --prefix=true read " + root
+			f.Advice = "etcdctl role grant-permission ROLE --prefix=true read " + word(root)
 		}
 		if e.look != nil && len(e.look.denied) > 0 {
 			f.Detail += "; not read: " + some(e.look.denied, 3)

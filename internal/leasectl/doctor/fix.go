@@ -28,7 +28,7 @@ func onQueue(queue, id string, rev int64, act func(*workqueue.Queue, context.Con
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s (rev %d)", queue+"/"+id, j.Revision), nil
+		return fmt.Sprintf("%s (rev %d)", jobRef(queue, id), j.Revision), nil
 	}}
 }
 

@@ -27,7 +27,7 @@ var j8Twice = &Check{
 				keys := placesOf(q.where[id])
 				found = append(found, &Finding{
 					Severity: Error, What: "in two places", Subject: q.ref(id), Detail: q.ref(id) + " is in " + strings.Join(keys, " and "),
-					Advice: "leasectl jobs get " + q.ref(id) + " shows one; compare with etcdctl get, and delete the wrong one",
+					Advice: "leasectl jobs get " + word(q.ref(id)) + " shows one; compare with etcdctl get, and delete the wrong one",
 				})
 			}
 		}

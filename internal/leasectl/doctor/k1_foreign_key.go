@@ -18,7 +18,7 @@ var k1ForeignKey = &Check{
 			}
 			found = append(found, &Finding{
 				Severity: Warning, What: "outside the schema", Subject: k.name, Detail: k.name, Key: k.name, Revision: decimal(k.rev),
-				Advice: "etcdctl get " + k.name + ", and etcdctl del where nobody needs it", still: map[string]int64{k.name: k.rev},
+				Advice: "etcdctl get " + word(k.name) + ", and etcdctl del where nobody needs it", still: map[string]int64{k.name: k.rev},
 			})
 		}
 		return "", found, nil

@@ -45,7 +45,7 @@ func (e *Exam) unserved(q *queueLook, kind string, keep func(waiting) bool) []*F
 	f := &Finding{
 		Severity: Warning, What: fmt.Sprintf("queue %s has %d ready and no live worker", q.name, n), Subject: "queue/" + q.name,
 		Detail: fmt.Sprintf("oldest %s (%s)", ago(e.look.at.Sub(oldest.since)), q.ref(oldest.id)),
-		Advice: "leasectl work " + q.name + " -- CMD", still: map[string]int64{oldest.key: oldest.rev},
+		Advice: "leasectl work " + word(q.name) + " -- CMD", still: map[string]int64{oldest.key: oldest.rev},
 	}
 	if kind != "" {
 		f.What = fmt.Sprintf("queue %s has %d ready of kind %s, which no live worker knows", q.name, n, kind)

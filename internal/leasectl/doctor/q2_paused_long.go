@@ -19,7 +19,7 @@ var q2PausedLong = &Check{
 			}
 			f := &Finding{
 				Severity: Warning, What: fmt.Sprintf("queue %s paused %s", q.name, ago(e.look.at.Sub(since))), Subject: "queue/" + q.name,
-				Key: q.keys.Config(), Revision: decimal(q.configRev), Advice: "leasectl queues resume " + q.name,
+				Key: q.keys.Config(), Revision: decimal(q.configRev), Advice: "leasectl queues resume " + word(q.name),
 				still: map[string]int64{q.keys.Config(): q.configRev},
 			}
 			if atLeast {

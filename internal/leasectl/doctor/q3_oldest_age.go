@@ -23,7 +23,7 @@ var q3OldestAge = &Check{
 			found = append(found, &Finding{
 				Severity: Warning, What: fmt.Sprintf("queue %s oldest ready %s", q.name, ago(age)), Subject: "queue/" + q.name,
 				Detail: fmt.Sprintf("%s; target %s; %d ready, %d workers", q.ref(oldest.id), e.opts.MaxWait, len(q.open), len(q.workers)),
-				Advice: "more workers, or a look at what they do: leasectl jobs ls " + q.name, still: map[string]int64{oldest.key: oldest.rev},
+				Advice: "more workers, or a look at what they do: leasectl jobs ls " + word(q.name), still: map[string]int64{oldest.key: oldest.rev},
 			})
 		}
 		return "", found, nil

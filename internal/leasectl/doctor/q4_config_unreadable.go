@@ -37,6 +37,6 @@ func mendConfig(queue string, rev int64) repair {
 		if err := e.queues[queue].MendConfig(ctx, by); err != nil {
 			return "", err
 		}
-		return "queue/" + queue + " is paused; when it may go on: leasectl queues resume " + queue, nil
+		return "queue/" + queue + " is paused; when it may go on: leasectl queues resume " + word(queue), nil
 	}}
 }

@@ -354,6 +354,3 @@ func (q *queueLook) kindsOf() []string {
 	slices.SortFunc(kinds, cmp.Compare[string])
 	return kinds
 }
-
-// ref names a job as leasectl does.
-func (q *queueLook) ref(id string) string { return q.name + "/" + id }

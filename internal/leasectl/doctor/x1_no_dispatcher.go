@@ -23,7 +23,7 @@ var x1NoDispatcher = &Check{
 			}
 			f := &Finding{
 				Severity: Warning, What: fmt.Sprintf("queue %s has no dispatcher", q.name), Subject: "queue/" + q.name, Detail: "nothing waits",
-				Advice: "leasectl dispatch " + q.name, still: still,
+				Advice: "leasectl dispatch " + word(q.name), still: still,
 			}
 			if n := len(q.open) + len(q.gone); n > 0 {
 				f.Severity, f.Detail = Error, fmt.Sprintf("%d jobs wait", n)

@@ -17,7 +17,7 @@ var x2NoCandidates = &Check{
 			}
 			f := &Finding{
 				Severity: Warning, What: "election " + c.name + " has no candidates", Subject: "election/" + c.name, Detail: "nobody leads",
-				Key: c.key, Revision: decimal(c.rev), Advice: "leasectl elections campaign " + c.name + " -- CMD",
+				Key: c.key, Revision: decimal(c.rev), Advice: "leasectl elections campaign " + word(c.name) + " -- CMD",
 				still: map[string]int64{c.key: c.rev},
 			}
 			if c.Owner != "" {
