@@ -67,6 +67,7 @@ func (set stageSet) start(drop func(builder, compare string) bool) *play {
 	for i := range p.actors {
 		p.actors[i].calls = 0
 	}
+	p.epoch = 0x1000
 	p.calls, p.spent = nil, spent{forgotten: p.spent.forgotten}
 	return p
 }

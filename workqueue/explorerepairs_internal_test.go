@@ -94,10 +94,10 @@ var (
 	importing1 = stageSet{
 		name: "imports", cast: []string{"w1", "op", "op2", "en"}, setup: []string{"enqueue en x 1", "export x", "delete op x"},
 		calls: calls{
-			"w1": {"claim x", "complete x", "fail x for-good"}, "op": {"import x", "import x replace"},
-			"op2": {"import x", "cancel x", "edit x 3"}, "en": {"enqueue x 2"},
+			"w1": {"claim x", "checkpoint x", "fail x for-good"}, "op": {"import x", "import x replace"},
+			"op2": {"import x", "cancel x", "edit x 3"}, "en": {"enqueue x large"},
 		},
-		max: most{"w1": 2, "op": 2, "op2": 1, "en": 1}, faults: spent{lost: 1},
+		max: most{"w1": 3, "op": 2, "op2": 1, "en": 1}, faults: spent{lost: 1},
 	}
 	disbanding = stageSet{
 		name: "the end of a queue", cast: []string{"w1", "op", "op2", "op3", "en"}, setup: []string{"pause op"},

@@ -57,6 +57,7 @@ type script struct {
 	perJob Params
 	// doubled tells that the network may deliver a request twice.
 	doubled bool
+	epoch   int // of the calls, whose numbers begin anew after the setup
 }
 
 // spent counts the faults and interventions, which the explorer bounds.
@@ -301,7 +302,7 @@ func (p *play) fresh(call int) string {
 		return middleNonce
 	}
 	p.nonces = 0
-	return fmt.Sprintf("%016x", 0x10000+call)
+	return fmt.Sprintf("%016x", 0x10000+p.epoch+call)
 }
 
 // strip takes out the compares that this play must do without.

@@ -31,6 +31,9 @@ func (p *play) judgeRepair(j *jobSpec, m *message, was *play) error {
 	if what := j.changed(p, m.seen); what != "" {
 		return violation("%s %ss job %s as it was, which %s", p.actors[m.who].name, m.verb, m.job, what)
 	}
+	if j.claimed && !m.repair.breaking {
+		return violation("%s %ss job %s, which %s works on, without being told to take it from him", p.actors[m.who].name, m.verb, m.job, p.actors[j.owner].name)
+	}
 	switch m.builder {
 	case "edit":
 		j.intervened(m, outcomeEdited)

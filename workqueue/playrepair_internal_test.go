@@ -17,6 +17,8 @@ import (
 type repair struct {
 	found importSeen // import: what makes way
 	bytes string     // salvage: what could not be read
+	// breaking tells that the job may be taken from its owner.
+	breaking bool
 }
 
 // repairs are the builders of their Txns.
@@ -32,10 +34,10 @@ func init() {
 }
 
 // byHand is an event that somebody asks for, about what he has read.
-func (p *play) byHand(v verb, m *message, args ...string) event {
+func (p *play) byHand(v verb, m *message) event {
 	e := p.event(v, m)
 	e.token = coord.Token(m.seen.rev)
-	e.by = By{Actor: p.actors[m.who].name, Reason: "so", BreakClaim: slices.Contains(args, "breaking")}
+	e.by = By{Actor: p.actors[m.who].name, Reason: "so", BreakClaim: m.repair.breaking}
 	return e
 }
 
@@ -86,7 +88,7 @@ func sendEdit(p *play, m *message, args []string) error {
 	if err != nil {
 		return err
 	}
-	e := p.byHand(verbEdit, m, args...)
+	e := p.byHand(verbEdit, m)
 	e.edit, err = p.queue(m).edition(m.seen.record, b.payload, func(params *Params) error {
 		params.Payload = payloadNamed(args)
 		return nil
@@ -118,7 +120,7 @@ func sendMove(p *play, m *message, args []string) error {
 	if err != nil {
 		return err
 	}
-	e := p.byHand(verbMove, m, args...)
+	e := p.byHand(verbMove, m)
 	e.from = m.q.keys.Name()
 	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
 		return cannot("%v", err)
@@ -132,7 +134,7 @@ func sendDelete(p *play, m *message, args []string) error {
 	if err := p.read(m); err != nil {
 		return err
 	}
-	if m.seen.where == inJobs && m.seen.record.claimed() && !slices.Contains(args, "breaking") {
+	if m.seen.where == inJobs && m.seen.record.claimed() && !m.repair.breaking {
 		return cannot("it is claimed")
 	}
 	m.builder, m.txn = "remove", m.q.remove(m.seen)

@@ -38,6 +38,7 @@ func (p *play) send(verb string, who int, args []string) error {
 		return cannot("there is no job %s", m.job)
 	}
 	m.home = p.homeOf(m.job)
+	m.repair.breaking = slices.Contains(args, "breaking")
 	build, ok := sends[verb]
 	if !ok {
 		return cannot("nobody knows how to %s", verb)
@@ -104,7 +105,7 @@ func sendEnqueue(p *play, m *message, args []string) error {
 		}
 		m.seen, _ = p.find(m.job)
 	}
-	e.record.Nonce, e.record.Born = p.fresh(m.call), bornOf(m)
+	e.record.Nonce, e.record.Born = p.fresh(m.call), p.bornOf(m)
 	m.builder, m.n = "enqueue", next{e.record, inJobs}
 	var err error
 	m.txn, err = m.q.enqueue(e.record, params.Payload, m.old)
@@ -112,7 +113,7 @@ func sendEnqueue(p *play, m *message, args []string) error {
 }
 
 // bornOf is what the job of a call is known by for its whole life.
-func bornOf(m *message) string { return fmt.Sprintf("born%d", m.call) }
+func (p *play) bornOf(m *message) string { return fmt.Sprintf("born%d", p.epoch+m.call) }
 
 // read reads a job that is there.
 func (p *play) read(m *message) (err error) {
@@ -252,7 +253,7 @@ func (p *play) joinJob(m *message, id string) error {
 		if err != nil {
 			return err
 		}
-		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), bornOf(m), stamp(testNow)
+		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), p.bornOf(m), stamp(testNow)
 		r.Seq = 1
 		value, err := r.encode()
 		if err != nil {

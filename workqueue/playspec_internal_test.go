@@ -84,7 +84,7 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 			return violation("%s: %s of job %s was accepted, which has another payload by now", who, m.verb, m.job)
 		}
 		if m.with != "" {
-			with := &message{who: m.who, verb: "enqueue", job: m.with, n: next{record: &record{Born: bornOf(m)}}}
+			with := &message{who: m.who, verb: "enqueue", job: m.with, n: next{record: &record{Born: p.bornOf(m)}}}
 			if err := p.judgeEnqueue(&p.told.jobs[p.index(m.with)], with); err != nil {
 				return err
 			}
