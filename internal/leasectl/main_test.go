@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +33,7 @@ func TestMain(m *testing.M) {
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
+	overlap()
 	code := l.m.Run()
 	leak := goleak.Find()
 	for end := time.Now().Add(10 * time.Second); leak != nil && time.Now().Before(end); {
@@ -41,6 +44,20 @@ func (l leakChecked) Run() int {
 		code = 1
 	}
 	return code
+}
+
+// overlap lets more tests run side by side than there are processors, unless -parallel says how many: nearly all of them
+// wait for processes, leases and answers.
+func overlap() {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if asked {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 }
 
 // mainWithProbe is Main with one verb more, which does nothing but connect.
@@ -67,7 +84,8 @@ func mainWithProbe() {
 
 // TestScripts runs every script in testdata/script, each under a root of its own in one shared etcd.
 func TestScripts(t *testing.T) {
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	// A script may look back at its first revisions, and takes minutes on a busy machine.
+	etcd := startEtcd(t, embedetcd.Config{Fast: true, CompactAfter: time.Hour})
 	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +101,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("MANY", strconv.Itoa(10_000/slower))
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			return nil
 		},

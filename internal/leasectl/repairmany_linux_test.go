@@ -157,7 +157,7 @@ func TestPurgeIsOfWhatWasCounted(t *testing.T) {
 func TestManyRepairsStopCleanly(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
-	const n = 10_000
+	const n = 10_000 / slower
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("job-%05d", i)
@@ -165,7 +165,7 @@ func TestManyRepairsStopCleanly(t *testing.T) {
 	s.enqueue(ids...)
 	args := []string{"jobs", "cancel", "--queue", testQueue, "--state", "ready", "--yes", "-o", "name"}
 	p := s.start(exec.Command("leasectl", args...))
-	s.named(p, 500)
+	s.named(p, n/20)
 	p.signal(syscall.SIGINT)
 	if code := p.exit(); code != 128+int(syscall.SIGINT) {
 		t.Errorf("exit code %d", code)
