@@ -61,6 +61,7 @@ func authorised(t *testing.T) (endpoint string) {
 // Whoever may read the root can look at everything; whoever may read one queue can look at that; and whoever may not is
 // told what is missing.
 func TestLooksNeedNoMoreThanTheRightToRead(t *testing.T) {
+	t.Parallel()
 	endpoint := authorised(t)
 	for _, tt := range []struct {
 		user string

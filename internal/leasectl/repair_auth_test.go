@@ -7,6 +7,7 @@ import (
 
 // Whoever may only read is refused every repair, with one line that says what is missing, and nothing changes.
 func TestRepairsNeedTheRightToWrite(t *testing.T) {
+	t.Parallel()
 	endpoint := authorised(t)
 	as := func(user, args string) (out, errOut string, code int) {
 		return lookAt(t, endpoint, map[string]string{"LEASECTL_USER": user, "LEASECTL_PASSWORD": "pw"}, strings.Fields(args)...)

@@ -32,6 +32,7 @@ func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string
 
 // Without a majority a screen that one member fills in says so, and the exit code too.
 func TestStatusWithoutQuorumSaysUnverified(t *testing.T) {
+	t.Parallel()
 	etcd := startEtcd(t, embedetcd.Config{Fast: true, Members: 3})
 	for _, m := range etcd.Members()[1:] {
 		m.Stop()

@@ -41,6 +41,7 @@ func invoke(t *testing.T, args ...string) invoked {
 // A member without its peers answers some things still. The screen says that nothing of
 // it is confirmed, and so does the exit code.
 func TestSurvives_50_StatusIsUnverifiedWithoutAMajority(t *testing.T) {
+	t.Parallel()
 	etcd := startEtcd(t, embedetcd.Config{Members: 3, Fast: true})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -72,6 +73,7 @@ func TestSurvives_50_StatusIsUnverifiedWithoutAMajority(t *testing.T) {
 // What a hostile or broken neighbour put under the root is listed or reported, and
 // nothing of it reaches a terminal as anything but text.
 func TestSecurityListingsOfJunk(t *testing.T) {
+	t.Parallel()
 	etcd := startEtcd(t, embedetcd.Config{Fast: true})
 	const root, escape = "/hostile/", "\x1b]0;owned\x07\x1b[2J"
 	cl, err := clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints(), Logger: zap.NewNop()})

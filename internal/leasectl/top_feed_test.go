@@ -15,6 +15,7 @@ import (
 // What cannot be seen any more is said to have been missed, and the watch goes on from what is now; who runs what is
 // asked for anew.
 func TestTopSaysWhatItMissed(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
 	s.enqueue("a", "b")
 	a := &app{out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }}
@@ -70,6 +71,7 @@ func TestTopSaysWhatItMissed(t *testing.T) {
 
 // Every action is guarded by the revision that was shown, also where there is no config yet.
 func TestTopActsOnWhatWasShown(t *testing.T) {
+	t.Parallel()
 	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
 	s.enqueue("dead", "other")
 	for _, id := range []string{"dead", "other"} {
