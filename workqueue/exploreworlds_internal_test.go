@@ -193,7 +193,7 @@ func (set stageSet) larger() stageSet {
 func TestExplore(t *testing.T) {
 	limit, worlds := 40_000, wideWorlds
 	if raceDetector || testing.Short() {
-		limit = 4_000
+		limit = 2_500
 	}
 	if *exploreMore {
 		limit = 3_000_000
