@@ -3,7 +3,9 @@ package election_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,7 +132,7 @@ func TestRunReturnsWhatFnReturns(t *testing.T) {
 	a.leads()
 	b := s.enter(s.client)
 	s.candidates(1)
-	wantErr(t, "run twice", a.Run(within(t), nil), coord.ErrInvalid)
+	wantErr(t, "run twice", a.Run(within(t), func(context.Context, *election.Term) error { return nil }), coord.ErrInvalid)
 	close(gate)
 	wantErr(t, "run", receive(t, "the end of Run", a.done), own)
 	if cause := a.ended(); cause != nil {
@@ -210,6 +212,17 @@ func TestRunnable(t *testing.T) {
 	must(t, e.Healthz(nil))
 }
 
+// A function that ends its goroutine has ended the term: nobody waits for its answer.
+func TestRunEndsWithItsGoroutine(t *testing.T) {
+	s := sharedStage(t)
+	a := s.enterWith(s.client, func(context.Context, *election.Term) error { runtime.Goexit(); return nil })
+	a.leads()
+	if err := receive(t, "the end of Run", a.done); err == nil || !strings.Contains(err.Error(), "without returning") {
+		t.Errorf("got %v", err)
+	}
+	s.enter(s.client).leads()
+}
+
 func TestConfigThatCanNeverWork(t *testing.T) {
 	s := sharedStage(t)
 	for _, cfg := range []election.Config{
@@ -222,4 +235,7 @@ func TestConfigThatCanNeverWork(t *testing.T) {
 	if _, err := election.New(nil, election.Config{Name: "e"}); !errors.Is(err, coord.ErrInvalid) {
 		t.Errorf("without a client: got %v, want ErrInvalid", err)
 	}
+	e, err := election.New(s.client, election.Config{Name: "e", Root: s.root})
+	must(t, err)
+	wantErr(t, "run without a function", e.Run(within(t), nil), coord.ErrInvalid)
 }

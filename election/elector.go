@@ -54,8 +54,12 @@ func New(client *clientv3.Client, cfg Config) (*Elector, error) {
 // returns by itself, Run gives the claim up and returns what fn returned. When ctx
 // ends, Run waits for fn, hands the claim over, and returns nil. Errors of etcd are
 // logged and survived; only a configuration that can never work is returned, and
-// [coord.ErrInvalid] when Run is running already.
+// [coord.ErrInvalid] when Run is running already or fn is nil. A panic of fn ends
+// the process: it has a goroutine of its own.
 func (e *Elector) Run(ctx context.Context, fn func(ctx context.Context, t *Term) error) error {
+	if fn == nil {
+		return fmt.Errorf("election %s: %w", e.cfg.Name, &coord.InputError{Field: "function", Value: "nil", Reason: "pass what is to run while this elector leads"})
+	}
 	if err := e.begin(); err != nil {
 		return err
 	}
@@ -123,7 +127,11 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 	defer t.end(nil)
 	e.cfg.Hooks.Elected(t)
 	returned := make(chan error, 1)
-	go func() { returned <- fn(fnCtx, t) }()
+	go func() {
+		err := errNoReturn
+		defer func() { returned <- err }() // even when fn ends its goroutine
+		err = fn(fnCtx, t)
+	}()
 	err, stuck := e.await(fnCtx, t, returned)
 	cause := context.Cause(fnCtx)
 	e.cfg.Hooks.Ended(t, cause)
@@ -138,6 +146,9 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 	}
 	return false, nil
 }
+
+// errNoReturn is what a term ended with whose function called runtime.Goexit.
+var errNoReturn = errors.New("the leader's function ended its goroutine without returning")
 
 // await waits for fn. When fn goes on after its context ended, the session is left
 // to lapse after Grace, and fn is still waited for.
