@@ -77,11 +77,15 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 		}
 		changed := watchPrefixes(ctx, store, prefixes)
 		defer watchOver(ctx, c, a.notef)()
-		for {
+		for begun := false; ; begun = true {
 			j, err := a.getJob(ctx, q, ref)
+			if err != nil {
+				if err := outlast(ctx, begun, over, err); err != nil {
+					return err
+				}
+				continue
+			}
 			switch {
-			case err != nil:
-				return err
 			case slices.Contains(states, j.State):
 				return a.printJob(format, j)
 			case !j.State.Live():

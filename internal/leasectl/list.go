@@ -105,10 +105,13 @@ func watchItems[T any](ctx context.Context, a *app, c *connection, p printer, l 
 	changed := watchPrefixes(ctx, store, l.prefixes(store.Keys()))
 	defer watchOver(ctx, c, a.notef)()
 	shown := map[string]string{}
-	for {
+	for begun := false; ; begun = true {
 		items, err := l.load(ctx, c)
 		if err != nil {
-			return err
+			if err := outlast(ctx, begun, nil, err); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := printRows(p, l.view, news(l.view, items, shown)); err != nil {
 			return err
@@ -162,11 +165,14 @@ func watchPrefixes(ctx context.Context, store *coord.Store, prefixes []string) <
 func watchPrefix(ctx context.Context, store *coord.Store, prefix string, tell func(error)) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for begun := false; ctx.Err() == nil; begun = true {
 		resp, err := store.Get(ctx, prefix, clientv3.WithCountOnly())
 		if err != nil {
-			tell(err)
-			return
+			if err := outlast(ctx, begun, nil, err); err != nil {
+				tell(err)
+				return
+			}
+			continue
 		}
 		tell(nil) // what happened before the watch began
 		for w := range store.Watch(ctx, prefix, resp.Header.Revision+1, clientv3.WithPrefix()) {

@@ -113,10 +113,13 @@ func (a *app) awaitIdle(ctx context.Context, c *connection, q *workqueue.Queue) 
 	defer watchOver(ctx, c, a.notef)()
 	item.Queue = q.Name()
 	told := -1
-	for {
+	for begun := false; ; begun = true {
 		s, err := q.Stats(ctx)
 		if err != nil {
-			return item, err
+			if err := outlast(ctx, begun, nil, err); err != nil {
+				return item, err
+			}
+			continue
 		}
 		item.Claimed, item.Orphans = s.Jobs[workqueue.StateClaimed], s.Jobs[workqueue.StateOrphan]
 		if item.Drained = item.Claimed == 0; item.Drained {

@@ -83,6 +83,24 @@ func (t *target) silence(ctx context.Context) string {
 	return strings.Join(causes, ", ")
 }
 
+// outlast returns nil when a wait goes on after an error, and the error that it ends with otherwise. A wait that has begun
+// goes on while etcd gives no answer, of which the vigil tells; outlast rests before it says so. over ends the wait.
+func outlast(ctx context.Context, begun bool, over <-chan time.Time, err error) error {
+	if !begun || exitCode(err) != exitUnreachable {
+		return err
+	}
+	rest := time.NewTimer(vigilRest)
+	defer rest.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-over:
+		return err
+	case <-rest.C:
+		return nil
+	}
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

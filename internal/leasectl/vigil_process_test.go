@@ -41,6 +41,7 @@ func TestWhatWaitsTellsOfASilentEtcd(t *testing.T) {
 		s.enqueue(fmt.Sprint("before-", i))
 		<-again.C
 	}
+	s.enqueue("at-the-last-moment") // the look at it fails
 	proxy.Refuse()
 	for _, w := range all {
 		w.says("no answer from etcd for ")
@@ -56,6 +57,12 @@ func TestWhatWaitsTellsOfASilentEtcd(t *testing.T) {
 			t.Errorf("%v says\n%s", w.cmd.Args, got)
 		}
 		w.signal(syscall.SIGINT)
-		w.exit()
+		want := exitOK
+		if w == events || w == list {
+			want = exitInterrupted
+		}
+		if code := w.exit(); code != want {
+			t.Errorf("%v: exit code %d, want %d\n%s", w.cmd.Args, code, want, w.stderr)
+		}
 	}
 }

@@ -72,3 +72,31 @@ func TestVigilEndsSilently(t *testing.T) {
 		}
 	})
 }
+
+// A wait that has begun goes on over an outage; one that has not, or that is over, does not, nor does it over an answer.
+func TestOutlast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := status.Error(codes.Unavailable, "connection refused")
+		over := make(chan time.Time, 1)
+		interrupt := errors.New("interrupted")
+		ended, cancel := context.WithCancelCause(t.Context())
+		cancel(interrupt)
+		begun := time.Now()
+		if err := outlast(t.Context(), true, over, away); err != nil || time.Since(begun) != vigilRest {
+			t.Errorf("begun: %v after %v", err, time.Since(begun))
+		}
+		if err := outlast(t.Context(), false, over, away); !errors.Is(err, away) {
+			t.Errorf("not begun: %v", err)
+		}
+		if err := outlast(t.Context(), true, over, rpctypes.ErrPermissionDenied); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+			t.Errorf("denied: %v", err)
+		}
+		if err := outlast(ended, true, over, away); !errors.Is(err, interrupt) {
+			t.Errorf("interrupted: %v", err)
+		}
+		over <- time.Now()
+		if err := outlast(t.Context(), true, over, away); !errors.Is(err, away) {
+			t.Errorf("over: %v", err)
+		}
+	})
+}
