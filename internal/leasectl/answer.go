@@ -17,16 +17,17 @@ func (a *app) answer(ctx context.Context) (string, error) {
 
 // password reads what a person types without showing it, as answer does.
 func (a *app) password(ctx context.Context, terminal *os.File) (string, error) {
-	shown, err := term.GetState(int(terminal.Fd()))
+	fd := int(terminal.Fd())
+	shown, err := term.GetState(fd)
 	if err != nil {
 		return "", err
 	}
 	text, err := a.typed(ctx, func() (string, error) {
-		b, err := term.ReadPassword(int(terminal.Fd()))
+		b, err := term.ReadPassword(fd)
 		return string(b), err
 	})
 	if ctx.Err() != nil {
-		_ = term.Restore(int(terminal.Fd()), shown) // the read goes on, and with it what it did to the terminal
+		_ = term.Restore(fd, shown) // the read goes on, and with it what it did to the terminal
 	}
 	return text, err
 }

@@ -56,8 +56,9 @@ func TestInterruptedQuestionsChangeNothing(t *testing.T) {
 // Nor does an interrupted question for a password leave a terminal that shows nothing.
 func TestInterruptedPasswordRestoresTheTerminal(t *testing.T) {
 	keyboard, screen := terminal(t)
+	fd := int(screen.Fd())
 	lflag := func() uint32 {
-		m, err := unix.IoctlGetTermios(int(screen.Fd()), unix.TCGETS)
+		m, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 		if err != nil {
 			t.Fatal(err)
 		}
