@@ -43,12 +43,16 @@ func TestDoctorSeesMembersAndLeaders(t *testing.T) {
 	}
 
 	others[1].Kill()
+	began := time.Now()
 	out := r.doctor(8, "--dial-timeout", "2s")
 	if !hasInOrder(out, []string{"ERROR E4", "no leader"}) || !hasInOrder(out, []string{"ERROR E1", "2 of 3"}) || !hasInOrder(out, []string{"J1 not checked: etcd has no leader"}) {
 		t.Errorf("no majority:\n%s", out)
 	}
 	if out := r.doctor(2, "--dial-timeout", "2s", "--format", "nagios"); !strings.HasPrefix(out, "LEASEKIT CRITICAL - ") {
 		t.Errorf("nagios, no majority: %s", out)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("no majority: to say so twice took %v, so it waited for a leader until its timeout of a minute", took)
 	}
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
