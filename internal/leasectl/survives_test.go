@@ -55,6 +55,7 @@ func TestSurvives_50_StatusIsUnverifiedWithoutAMajority(t *testing.T) {
 	}
 	leader.Cut()
 	defer leader.Mend()
+	at = append(at, "--dial-timeout", "3s") // each of them waits for that long
 	if got := invoke(t, append(at, "status")...); got.code != exitUnreachable || !strings.Contains(got.out, "unverified (no quorum)") {
 		t.Errorf("without a majority: %+v", got)
 	}
