@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,10 +58,16 @@ type feed struct {
 // how long the watches may be silent before they are asked for a sign of life; after
 // another quiet without one they are opened again on another stream; 0 means 10 s.
 // ScanEvery is the pause between full lists that back the watch, jittered by a fifth;
-// 0 means 5 min.
+// 0 means 5 min. What is negative counts as 0, and what is below 10 ms as 10 ms.
 func (s *Store) Mirror(quiet, scanEvery time.Duration) *Mirror {
+	atLeast := func(d, standard time.Duration) time.Duration {
+		if d <= 0 {
+			return standard
+		}
+		return max(d, 10*time.Millisecond)
+	}
 	return &Mirror{
-		store: s, quiet: cmp.Or(quiet, 10*time.Second), scan: cmp.Or(scanEvery, 5*time.Minute),
+		store: s, quiet: atLeast(quiet, 10*time.Second), scan: atLeast(scanEvery, 5*time.Minute),
 		id: NewNonce(), synced: make(chan struct{}),
 	}
 }

@@ -241,6 +241,12 @@ func TestBadInputIsRefusedBeforeItIsWritten(t *testing.T) {
 		"root without a name":     {opening(workqueue.Config{Queue: "q", Root: "//"}), "root"},
 		"payload limit too large": {opening(workqueue.Config{Queue: "q", MaxPayload: 1 << 20}), "max payload"},
 		"retention too short":     {opening(workqueue.Config{Queue: "q", Retention: 1}), "retention"},
+		"negative retained jobs":  {opening(workqueue.Config{Queue: "q", RetainJobs: -1}), "retain jobs"},
+		"negative retained bytes": {opening(workqueue.Config{Queue: "q", RetainBytes: -1}), "retain bytes"},
+		"negative quiet":          {opening(workqueue.Config{Queue: "q", Quiet: -1}), "quiet"},
+		"quiet too short":         {opening(workqueue.Config{Queue: "q", Quiet: 1}), "quiet"},
+		"negative scan pause":     {opening(workqueue.Config{Queue: "q", ScanEvery: -1}), "scan every"},
+		"scan pause too short":    {opening(workqueue.Config{Queue: "q", ScanEvery: 1}), "scan every"},
 	} {
 		err := tc.act()
 		var input *coord.InputError

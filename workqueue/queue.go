@@ -40,10 +40,10 @@ type Config struct {
 	Backoff Backoff
 	// Quiet is how long the watches may be silent before they are asked for a sign of
 	// life; after another Quiet without one they are opened again on another
-	// connection. 0 means 10 s.
+	// connection. At least 100 ms; 0 means 10 s.
 	Quiet time.Duration
 	// ScanEvery is the pause between full lists that back the watches, jittered by a
-	// fifth; 0 means 5 min.
+	// fifth. At least 100 ms; 0 means 5 min.
 	ScanEvery time.Duration
 	// Logger logs what no caller sees; nil logs nothing.
 	Logger *zap.Logger
@@ -84,11 +84,24 @@ func (c Config) validate() error {
 	if err := c.Backoff.validate(); err != nil {
 		return err
 	}
-	if c.Retention < time.Second || c.RetainJobs < 0 || c.RetainBytes < 0 {
-		return &coord.InputError{Field: "retention", Value: c.Retention.String(), Reason: "it is at least 1s, and the limits of jobs and bytes are not negative"}
+	if c.Retention < time.Second {
+		return &coord.InputError{Field: "retention", Value: c.Retention.String(), Reason: "it is at least 1s; 0 means 1h"}
+	}
+	for field, n := range map[string]int{"retain jobs": c.RetainJobs, "retain bytes": c.RetainBytes} {
+		if n < 0 {
+			return &coord.InputError{Field: field, Value: fmt.Sprint(n), Reason: "it must not be negative; 0 means the default"}
+		}
+	}
+	for field, d := range map[string]time.Duration{"quiet": c.Quiet, "scan every": c.ScanEvery} {
+		if d != 0 && d < minPeriod {
+			return &coord.InputError{Field: field, Value: d.String(), Reason: fmt.Sprintf("it is at least %v; 0 means the default", minPeriod)}
+		}
 	}
 	return nil
 }
+
+// minPeriod bounds how often the mirrors may bother etcd by a careless config.
+const minPeriod = 100 * time.Millisecond
 
 // Queue is a handle on one queue: it owns a mirror of the queue's jobs, started
 // on first use, a committer for what it writes itself, and the leases that done
