@@ -331,6 +331,9 @@ func TestDispatcherValidates(t *testing.T) {
 			t.Errorf("%+v: got %v", cfg, err)
 		}
 	}
+	if _, err := workqueue.NewDispatcher(nil, workqueue.DispatcherConfig{}); !errors.Is(err, coord.ErrInvalid) {
+		t.Errorf("without a queue: got %v", err)
+	}
 	if err := q.SetMode(bounded(t), "push", tester); !errors.Is(err, coord.ErrInvalid) {
 		t.Errorf("mode push: got %v", err)
 	}

@@ -62,7 +62,7 @@ type EnqueueResult struct {
 //
 //   - nil: the job exists, exactly once, however often an answer was lost;
 //   - [*ExistsError], which matches [ErrExists]: a job of that ID exists;
-//   - [ErrBacklogFull], or an [coord.InputError]: nothing was written;
+//   - [ErrBacklogFull], or a [coord.InputError]: nothing was written;
 //   - [coord.ErrUnknown]: ctx ended while the request was under way. With an ID of
 //     your own it is safe to call again.
 func (q *Queue) Enqueue(ctx context.Context, p Params) (*Job, error) {

@@ -34,6 +34,9 @@ type Dispatcher struct {
 
 // NewDispatcher returns a dispatcher of a queue. It does not talk to etcd.
 func NewDispatcher(q *Queue, cfg DispatcherConfig) (*Dispatcher, error) {
+	if q == nil {
+		return nil, fmt.Errorf("new dispatcher: %w", &coord.InputError{Field: "queue", Value: "nil", Reason: "open one and pass it"})
+	}
 	if cfg.Prefetch < 0 || cfg.Prefetch > 10_000 {
 		return nil, fmt.Errorf("new dispatcher: %w", &coord.InputError{Field: "prefetch", Value: fmt.Sprint(cfg.Prefetch), Reason: "it is between 0 and 10000"})
 	}

@@ -46,8 +46,11 @@ func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
 
 // HandleJSON registers a function that takes its payload, and gives its result, as
 // JSON. A payload that does not decode buries the job at once: no further attempt
-// would read it better.
+// would read it better. It panics as [Mux.Register] does.
 func HandleJSON[In, Out any](m *Mux, kind string, f func(ctx context.Context, c *Claim, in In) (Out, error)) {
+	if f == nil {
+		m.Register(kind, nil)
+	}
 	m.Register(kind, HandlerFunc(func(ctx context.Context, c *Claim) ([]byte, error) {
 		var in In
 		if p := c.Job().Payload; len(p) > 0 {

@@ -261,6 +261,7 @@ func TestMux(t *testing.T) {
 	for name, f := range map[string]func(){
 		"twice": func() { m.Register("", HandlerFunc(nil)) },
 		"nil":   func() { m.Register("new", nil) },
+		"no f":  func() { HandleJSON[int, int](m, "new", nil) },
 	} {
 		func() {
 			defer func() {
