@@ -86,11 +86,25 @@ func Load(path string) (File, error) {
 		return File{}, fmt.Errorf("read contexts from %s: %w", path, plain(err))
 	}
 	for _, name := range f.Names() {
-		if err := f.Contexts[name].check(); err != nil {
+		c := f.Contexts[name]
+		c.Confirm = unbool(c.Confirm)
+		if err := c.check(); err != nil {
 			return File{}, fmt.Errorf("read contexts from %s: context %s: %w", path, name, err)
 		}
+		f.Contexts[name] = c
 	}
 	return f, nil
+}
+
+// unbool takes back what YAML makes of a word without quotes.
+func unbool(word string) string {
+	switch word {
+	case "true":
+		return ConfirmYes
+	case "false":
+		return ConfirmNone
+	}
+	return word
 }
 
 // plain is the parser's error in one line, without what it says about itself.

@@ -36,6 +36,22 @@ func TestSaveKeepsEverything(t *testing.T) {
 	}
 }
 
+// In YAML a yes without quotes is true, and a no is false.
+func TestConfirmByHand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	for written, want := range map[string]string{
+		"yes": contexts.ConfirmYes, `"yes"`: contexts.ConfirmYes, "no": contexts.ConfirmNone, "none": contexts.ConfirmNone, "type-name": contexts.ConfirmTypeName,
+	} {
+		if err := os.WriteFile(path, []byte("contexts: {p: {confirm: "+written+"}}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := contexts.Load(path)
+		if got := f.Contexts["p"].Confirm; err != nil || got != want {
+			t.Errorf("confirm: %s is read as %q, %v; want %q", written, got, err, want)
+		}
+	}
+}
+
 func TestLoadOfNothingIsEmpty(t *testing.T) {
 	f, err := contexts.Load(filepath.Join(t.TempDir(), "none"))
 	if err != nil || len(f.Names()) != 0 {
