@@ -50,6 +50,10 @@ fuzz: ## Run every fuzz target for a while (FUZZTIME=10s, or a number of inputs:
 		done; \
 	done
 
+.PHONY: fuzz-brief
+fuzz-brief: ## Run every fuzz target on 2000 inputs, as CI does
+	./.ci/fuzz
+
 .PHONY: explore
 explore: ## Search the large worlds of the explorer: minutes
 	$(GO) test -count=1 -timeout 60m -v -run 'TestExplore' ./coord ./workqueue -explore.more
