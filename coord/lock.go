@@ -50,8 +50,8 @@ type Semaphore struct{ l Lock }
 // all.
 const maxPermits = 100
 
-// NewSemaphore returns the semaphore of that name for a session. A bad name or
-// number shows in the first call.
+// NewSemaphore returns the semaphore of that name for a session, with 1 to 100
+// permits. A bad name or number shows in the first call.
 func NewSemaphore(s *Session, name string, permits int) *Semaphore {
 	err := ValidateName("semaphore", name)
 	if err == nil && (permits < 1 || permits > maxPermits) {

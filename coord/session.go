@@ -24,8 +24,8 @@ type SessionConfig struct {
 	// Root is the key prefix; "" means /leasekit/.
 	Root string
 	// TTL is how long the session outlives its process: a dead owner's claims are
-	// taken over after it. Whole seconds; etcd raises it to its minimum (2 s by
-	// default), and the granted TTL is the one that counts. 0 means [defaultTTL].
+	// taken over after it. Whole seconds, 1 s to 24 h; etcd raises it to its minimum
+	// (2 s by default), and the granted TTL is the one that counts. 0 means 10 s.
 	TTL time.Duration
 	// Identity is a label for people, such as a host or pod name. It need not be
 	// unique. "" means the host name.

@@ -15,7 +15,7 @@ type DispatcherConfig struct {
 	// over; 0 means 10 s.
 	TTL time.Duration
 	// Prefetch is how many jobs more than it has handlers a worker may hold, so that
-	// its next job is there when one ends; 0 means none. Jobs that a worker holds when
+	// its next job is there when one ends, at most 10,000; 0 means none. Jobs that a worker holds when
 	// it dies count as lost even when it had not begun them.
 	Prefetch int
 	// Identity is a label for people; "" means the queue's.
