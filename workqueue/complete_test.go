@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -27,9 +28,7 @@ func TestCompleteWithIsAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = c.CompleteWith(bounded(t), []byte("r"), append(taken, clientv3.OpPut(mine+"a", "1"))...)
-	if !errors.Is(err, coord.ErrRefused) && !errors.Is(err, workqueue.ErrExists) {
-		t.Fatalf("got %v", err)
-	}
+	wantExists(t, err, "there", workqueue.StateReady)
 	if errors.Is(err, coord.ErrFenced) || d.value(mine+"a") != "" || get(t, d.q, "x").State != workqueue.StateClaimed {
 		t.Fatalf("got %v; something was written", err)
 	}
@@ -41,9 +40,7 @@ func TestCompleteWithIsAllOrNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d2.claim().CompleteWith(bounded(t), nil, over...); !errors.Is(err, coord.ErrRefused) {
-		t.Errorf("got %v", err)
-	}
+	wantExists(t, d2.claim().CompleteWith(bounded(t), nil, over...), "over", workqueue.StateDone)
 
 	// Then with another: all of it lands at one revision.
 	_, _, ops, err := d.q.EnqueueOps(workqueue.Params{ID: "next", Payload: []byte(strings.Repeat("p", 2000))})
@@ -60,6 +57,30 @@ func TestCompleteWithIsAllOrNothing(t *testing.T) {
 	}
 	if err := c.Complete(bounded(t), nil); !errors.Is(err, workqueue.ErrSettled) {
 		t.Errorf("a second time: got %v", err)
+	}
+}
+
+func wantExists(t *testing.T, err error, id string, state workqueue.State) {
+	t.Helper()
+	var exists *workqueue.ExistsError
+	if !errors.As(err, &exists) || !errors.Is(err, workqueue.ErrExists) || exists.Job.ID != id || exists.Job.State != state {
+		t.Fatalf("got %v; want job %s, %s", err, id, state)
+	}
+}
+
+// A caller's op under a lease that is gone is refused as such, is not taken for a loss of
+// the retention lease time and again, and leaves the claim open.
+func TestCompleteWithUnderALeaseThatIsGone(t *testing.T) {
+	d := newDesk(t, workqueue.Config{})
+	mine := etcdtest.Root(t)
+	d.add(workqueue.Params{ID: "x"})
+	c := d.claim()
+	err := c.CompleteWith(bounded(t), nil, clientv3.OpPut(mine+"a", "", clientv3.WithLease(4711)))
+	if !errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		t.Fatalf("got %v, want lease not found", err)
+	}
+	if err := c.Complete(bounded(t), []byte("r")); err != nil {
+		t.Errorf("the claim is closed by it: %v", err)
 	}
 }
 

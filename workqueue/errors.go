@@ -18,9 +18,9 @@ var (
 	ErrNotFound = errors.New("no such job")
 	// ErrExists matches every [ExistsError].
 	ErrExists = errors.New("the job exists")
-	// ErrConflict means that the job moved since it was looked at, so nothing was
-	// changed. Look again.
-	ErrConflict = errors.New("the job changed meanwhile")
+	// ErrConflict means that the job, or the queue's config, moved since it was looked
+	// at, so nothing was changed. Look again.
+	ErrConflict = errors.New("changed meanwhile")
 	// ErrNotApplicable means that the job is not where the action needs it, such
 	// as a requeue of a live job.
 	ErrNotApplicable = errors.New("not applicable to a job in this state")
@@ -112,7 +112,7 @@ func Cancel(err error) error {
 
 // What the conflicts of repairs say.
 var (
-	errMoved    = errors.New("it changed meanwhile")
+	errMoved    = errors.New("changed meanwhile")
 	errChanging = errors.New("others keep changing it")
 	// errInhabited keeps a queue from being removed.
 	errInhabited = fmt.Errorf("%w: it has jobs or workers", ErrNotApplicable)

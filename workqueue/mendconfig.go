@@ -46,7 +46,7 @@ func (q *Queue) MendConfig(ctx context.Context, by By) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	case !r.Succeeded:
-		return conflict(what, errors.New("it changed meanwhile"))
+		return conflict(what, errors.New("its config was written"))
 	}
 	return nil
 }

@@ -261,9 +261,9 @@ func (p *play) joinJob(m *message, id string) error {
 		}
 		ops[i] = clientv3.OpPut(string(op.KeyBytes()), string(value))
 	}
-	cmps, err := joinable(p.space, ops)
+	joined, err := joinable(p.space, ops)
 	m.with = id
-	m.txn.If, m.txn.Then = append(m.txn.If, cmps...), append(m.txn.Then, ops...)
+	joined.join(&m.txn, p.space)
 	return err
 }
 

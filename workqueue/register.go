@@ -18,22 +18,6 @@ type told struct {
 	again    time.Time // not before it, since the last one failed
 }
 
-// capacity is how many jobs the worker can hold: not those that hung handlers keep
-// a slot for, nor more than are left of its limit. 0 tells dispatchers to assign
-// nothing.
-func (w *Worker) capacity() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := w.cfg.Concurrency - w.zombies
-	if w.cfg.Limit > 0 {
-		if w.started >= w.cfg.Limit {
-			return 0
-		}
-		n = min(n, w.slots+w.closing-w.zombies+w.cfg.Limit-w.started)
-	}
-	return n
-}
-
 // register tells the peers which kinds this session works, and dispatchers how
 // many jobs it can hold, on its lease. It needs no guard but the session's, without
 // which a lost one would linger.

@@ -145,8 +145,7 @@ func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c can
 		w.vacate(c)
 		return
 	}
-	w.hooks.Claimed(claim.job, time.Since(began))
-	w.attend(claim, c)
+	w.begin(claim, c, time.Since(began))
 }
 
 // takeAssigned makes a claim of an entry; nil means that nothing came of it.

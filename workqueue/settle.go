@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,19 +31,19 @@ func (c *Claim) Complete(ctx context.Context, result []byte) error {
 // CompleteWith is Complete, with the caller's own writes in the same Txn: they
 // land together with the result, or not at all. At most 60 ops; under
 // Leasekit's own root only those from [Queue.EnqueueOps] are accepted, and when the
-// job that they create exists already the error matches [ErrExists] or
-// [coord.ErrRefused], and the claim stays open.
+// job that they create exists already the error is an [*ExistsError], and the claim stays
+// open.
 func (c *Claim) CompleteWith(ctx context.Context, result []byte, ops ...clientv3.Op) error {
 	if err := checkSize("result", len(result), MaxResult); err != nil {
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
-	cmps, err := joinable(c.q.store.Keys(), ops)
+	joined, err := joinable(c.q.store.Keys(), ops)
 	if err != nil {
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
 	e := c.event(verbComplete)
 	e.result = result
-	return c.close(ctx, e, cmps, ops)
+	return c.close(ctx, e, joined)
 }
 
 // Fail ends the attempt with an error, under the claim's fence: the job is tried
@@ -53,7 +54,7 @@ func (c *Claim) Fail(ctx context.Context, cause error) error {
 	if cause == nil {
 		cause = errors.New("failed without an error")
 	}
-	return c.close(ctx, c.failure(cause), nil, nil)
+	return c.close(ctx, c.failure(cause), joint{})
 }
 
 // failure turns a handler's error into the event that it asks for.
@@ -81,7 +82,7 @@ func (c *Claim) failure(cause error) event {
 // Release gives the job back at once, counted as nothing. It returns as Complete
 // does.
 func (c *Claim) Release(ctx context.Context) error {
-	return c.close(ctx, c.event(verbRelease), nil, nil)
+	return c.close(ctx, c.event(verbRelease), joint{})
 }
 
 // giveBack is what the session's Close does with a claim that is still held.
@@ -112,7 +113,7 @@ func (c *Claim) event(v verb) event {
 }
 
 // close makes the closing transition, once.
-func (c *Claim) close(ctx context.Context, e event, cmps []clientv3.Cmp, ops []clientv3.Op) error {
+func (c *Claim) close(ctx context.Context, e event, joined joint) error {
 	what := fmt.Sprintf("%s job %s", e.verb, c.job.ID)
 	c.mu.Lock()
 	if c.settled {
@@ -121,7 +122,7 @@ func (c *Claim) close(ctx context.Context, e event, cmps []clientv3.Cmp, ops []c
 	}
 	c.settled = true
 	c.mu.Unlock()
-	pending, err := c.startClose(e, cmps, ops)
+	pending, err := c.startClose(e, joined)
 	if err == nil {
 		err = pending.wait(ctx)
 	}
@@ -178,7 +179,7 @@ func (p *closing) wait(ctx context.Context) error {
 
 // startClose begins a closing transition that is carried to its end whatever
 // becomes of the caller.
-func (c *Claim) startClose(e event, cmps []clientv3.Cmp, ops []clientv3.Op) (*closing, error) {
+func (c *Claim) startClose(e event, joined joint) (*closing, error) {
 	at := c.at
 	at.noted = c.notes.any()
 	n, err := transition(at.record, at.where, e)
@@ -187,7 +188,7 @@ func (c *Claim) startClose(e event, cmps []clientv3.Cmp, ops []clientv3.Op) (*cl
 	}
 	p := &closing{done: make(chan struct{})}
 	started := c.q.behind(func(life context.Context) {
-		p.err = c.carry(life, at, n, cmps, ops)
+		p.err = c.carry(life, at, n, joined)
 		if isOver(p.err) {
 			c.over(p.err)
 		}
@@ -205,11 +206,11 @@ func (c *Claim) startClose(e event, cmps []clientv3.Cmp, ops []clientv3.Op) (*cl
 // carry sends the closing Txn until its outcome is known. Repeating it is safe:
 // its own success takes the fence away for ever. So a refusal after an unknown
 // outcome may be our own success, and the head nonce of the record tells.
-func (c *Claim) carry(ctx context.Context, at located, n next, cmps []clientv3.Cmp, ops []clientv3.Op) error {
+func (c *Claim) carry(ctx context.Context, at located, n next, joined joint) error {
 	committer := c.committer()
-	unsure := false
+	unsure, renewed := false, false
 	for {
-		txn, lease, err := c.closeTxn(ctx, at, n, cmps, ops)
+		txn, lease, err := c.closeTxn(ctx, at, n, joined)
 		if err != nil {
 			return err
 		}
@@ -218,7 +219,7 @@ func (c *Claim) carry(ctx context.Context, at located, n next, cmps []clientv3.C
 		case err == nil && r.Succeeded:
 			return nil
 		case err == nil:
-			return c.judgeRefusal(ctx, r, n, unsure)
+			return c.judgeRefusal(ctx, r, n, unsure, joined)
 		case ctx.Err() != nil:
 			return err
 		case errors.Is(err, coord.ErrClosed) && committer != c.q.committer:
@@ -226,8 +227,10 @@ func (c *Claim) carry(ctx context.Context, at located, n next, cmps []clientv3.C
 			committer = c.q.committer
 		case errors.Is(err, coord.ErrUnknown):
 			unsure = true
-		case lease != clientv3.NoLease && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound):
+		case lease != clientv3.NoLease && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) && !(renewed && joined.ops != nil):
+			// Under a fresh lease of ours a second refusal is about one of the caller's.
 			c.q.retention.lost(lease)
+			renewed = true
 		default:
 			return err
 		}
@@ -236,7 +239,7 @@ func (c *Claim) carry(ctx context.Context, at located, n next, cmps []clientv3.C
 
 // closeTxn builds the Txn, anew for each try, because a retention lease may be
 // gone by the next.
-func (c *Claim) closeTxn(ctx context.Context, at located, n next, cmps []clientv3.Cmp, ops []clientv3.Op) (coord.Txn, clientv3.LeaseID, error) {
+func (c *Claim) closeTxn(ctx context.Context, at located, n next, joined joint) (coord.Txn, clientv3.LeaseID, error) {
 	var lease clientv3.LeaseID
 	if n.where == inDone {
 		var err error
@@ -248,18 +251,17 @@ func (c *Claim) closeTxn(ctx context.Context, at located, n next, cmps []clientv
 	if err != nil {
 		return coord.Txn{}, 0, err
 	}
-	if len(ops) > 0 {
-		txn.If = append(txn.If, cmps...)
-		txn.Then = append(txn.Then, ops...)
-		txn.Origin = "caller"
-	}
+	joined.join(&txn, c.q.store.Keys())
 	return txn, lease, nil
 }
 
 // judgeRefusal tells whose doing a refusal is.
-func (c *Claim) judgeRefusal(ctx context.Context, r coord.Result, n next, unsure bool) error {
+func (c *Claim) judgeRefusal(ctx context.Context, r coord.Result, n next, unsure bool, joined joint) error {
 	err := r.Refusal(c.fence)
-	if !unsure || !errors.Is(err, coord.ErrFenced) {
+	if !errors.Is(err, coord.ErrFenced) {
+		return cmp.Or(joined.inTheWay(ctx, c.q, r), err)
+	}
+	if !unsure {
 		return err
 	}
 	l, _, lerr := c.q.locate(ctx, n.record.ID)
@@ -292,50 +294,6 @@ func endedAs(now, mine *record) (applied, known bool) {
 		}
 	}
 	return false, false
-}
-
-// joinable checks the caller's ops, and returns the compares for those of them
-// that enqueue a job.
-func joinable(keys coord.Keyspace, ops []clientv3.Op) ([]clientv3.Cmp, error) {
-	var cmps []clientv3.Cmp
-	var others []clientv3.Op
-	fresh := map[string]bool{} // the payload keys of the jobs that are enqueued
-	for _, op := range ops {
-		if p, ok := freshJob(keys, op); ok {
-			fresh[keys.Queue(p.Queue).Payload(p.ID)] = true
-		}
-	}
-	for _, op := range ops {
-		p, enqueues := freshJob(keys, op)
-		switch {
-		case enqueues:
-			q := keys.Queue(p.Queue)
-			cmps = append(cmps,
-				clientv3.Compare(clientv3.CreateRevision(q.Job(p.ID)), "=", 0),
-				clientv3.Compare(clientv3.ModRevision(q.Done(p.ID)), "=", 0),
-				clientv3.Compare(clientv3.ModRevision(q.Dead(p.ID)), "=", 0))
-		case !op.IsTxn() && op.IsPut() && fresh[string(op.KeyBytes())]:
-			// Beside a job that is enqueued in the same Txn.
-		default:
-			others = append(others, op)
-		}
-	}
-	if len(ops) > 60 {
-		others = ops // for the error
-	}
-	return cmps, keys.CheckOps(others)
-}
-
-// freshJob tells whether op puts a job that was never claimed, under its own key.
-func freshJob(keys coord.Keyspace, op clientv3.Op) (p coord.ParsedKey, ok bool) {
-	if op.IsTxn() || !op.IsPut() {
-		return p, false
-	}
-	if p, ok = keys.Parse(string(op.KeyBytes())); !ok || p.Kind != "jobs" {
-		return p, false
-	}
-	r, err := decodeRecord(op.ValueBytes())
-	return p, err == nil && r.ID == p.ID && !r.claimed() && r.Attempt == 0
 }
 
 // size is about what the record takes in etcd.

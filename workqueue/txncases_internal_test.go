@@ -96,8 +96,8 @@ var txnCases = []txnCase{
 		if err != nil {
 			return txn, err
 		}
-		cmps, err := joinable(w.space, ops)
-		txn.If, txn.Then = append(txn.If, cmps...), append(txn.Then, ops...)
+		joined, err := joinable(w.space, ops)
+		joined.join(&txn, w.space)
 		return txn, err
 	}, []string{"done/x", "jobs/next"}, guarding("job", "next create =", "next done mod =", "next dead mod =")},
 	{"report progress for the first time", "progress", func(w *world) (coord.Txn, error) {

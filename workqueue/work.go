@@ -34,8 +34,31 @@ func (w *Worker) work(s *coord.Session, c candidate) {
 		return
 	}
 	w.report(nil)
-	w.hooks.Claimed(claim.job, time.Since(began))
-	w.attend(claim, c)
+	w.begin(claim, c, time.Since(began))
+}
+
+// begin works a claim to its end, unless the worker has begun to stop since it asked
+// for it.
+func (w *Worker) begin(claim *Claim, from candidate, took time.Duration) {
+	if w.soft.Err() != nil {
+		w.decline(claim)
+		w.missed()
+		w.vacate(from)
+		return
+	}
+	w.hooks.Claimed(claim.job, took)
+	w.attend(claim, from)
+}
+
+// decline gives back a claim that was under way when the worker began to stop.
+func (w *Worker) decline(claim *Claim) {
+	ctx, cancel := w.closingContext()
+	defer cancel()
+	e := claim.event(verbRelease)
+	e.err, e.unbegun = ErrDraining.Error(), true
+	if err := claim.close(ctx, e, joint{}); err != nil && !errors.Is(err, coord.ErrFenced) && !errors.Is(err, ErrSettled) {
+		w.log.Warn("give back claim", zap.Error(err))
+	}
 }
 
 // attend runs the handler in the slot that its caller took, and closes the claim with
@@ -145,7 +168,7 @@ func (c *Claim) abandon(cause error) error {
 		e = c.event(verbFail)
 		e.err = fmt.Sprintf("%v, and its handler did not stop", cause)
 	}
-	p, err := c.startClose(e, nil, nil)
+	p, err := c.startClose(e, joint{})
 	if err != nil {
 		return err
 	}
@@ -161,7 +184,7 @@ func (c *Claim) letGo(cause error) error {
 	c.mu.Unlock()
 	e := c.event(verbRelease)
 	e.err, e.unbegun = cause.Error(), true
-	_, err := c.startClose(e, nil, nil)
+	_, err := c.startClose(e, joint{})
 	if err != nil {
 		c.over(err)
 	}
@@ -171,6 +194,22 @@ func (c *Claim) letGo(cause error) error {
 // closeTimeout is how long a worker waits for a closing write; the write goes on
 // behind.
 const closeTimeout = 30 * time.Second
+
+// closingContext bounds the wait for a closing write: by closeTimeout, and by Grace
+// once draining is over.
+func (w *Worker) closingContext() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(w.q.life, closeTimeout)
+	ctx, stop := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(w.hard, func() {
+		rest(ctx, w.cfg.Grace)
+		stop(ErrDraining)
+	})
+	return ctx, func() {
+		unlink()
+		stop(nil)
+		cancel()
+	}
+}
 
 // close ends the claim with a handler's answer. Commits never use the handler's
 // context.
@@ -185,9 +224,9 @@ func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
 		w.hooks.Settled(c.job, settled)
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
+	ctx, cancel := w.closingContext()
 	defer cancel()
-	err := c.close(ctx, e, nil, nil)
+	err := c.close(ctx, e, joint{})
 	switch {
 	case errors.Is(err, ErrSettled) && !c.wasGivenBack():
 		return // the handler closed it itself

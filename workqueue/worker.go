@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,9 +15,9 @@ import (
 
 // WorkerConfig configures [NewWorker]. The zero value works.
 type WorkerConfig struct {
-	// Concurrency is how many handlers run at a time; 0 means 16. While the result of one
-	// that has returned is on its way to etcd the next may run; as many results at most
-	// are on their way.
+	// Concurrency is how many handlers run at a time, at most 10,000; 0 means 16. While
+	// the result of one that has returned is on its way to etcd the next may run: of
+	// jobs that run and results on their way there are at most twice as many in all.
 	Concurrency int
 	// Member gives the session; nil means one of the worker's own, with SessionTTL.
 	// A member that is passed in must be running, and be stopped after the worker; it
@@ -62,8 +63,13 @@ func (c WorkerConfig) validate() error {
 	if c.Concurrency < 0 || c.Concurrency > 10_000 {
 		return &coord.InputError{Field: "concurrency", Value: fmt.Sprint(c.Concurrency), Reason: "it is between 1 and 10000; 0 means 16"}
 	}
-	if c.Timeout < 0 || c.Grace < 0 || c.Limit < 0 {
-		return &coord.InputError{Field: "timeout", Value: c.Timeout.String(), Reason: "timeout, grace and limit must not be negative"}
+	for field, d := range map[string]time.Duration{"timeout": c.Timeout, "grace": c.Grace} {
+		if d < 0 {
+			return &coord.InputError{Field: field, Value: d.String(), Reason: "it must not be negative"}
+		}
+	}
+	if c.Limit < 0 {
+		return &coord.InputError{Field: "limit", Value: fmt.Sprint(c.Limit), Reason: "it must not be negative; 0 means no limit"}
 	}
 	return nil
 }
@@ -91,6 +97,8 @@ type Worker struct {
 	trouble int       // claims in a row that ended with an error
 	resume  time.Time // no claim before it
 
+	ran      atomic.Bool
+	soft     context.Context // Run's: when it has ended, nothing more begins
 	hard     context.Context // ends when draining is over
 	hardStop context.CancelCauseFunc
 }
@@ -116,12 +124,18 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 	return w, nil
 }
 
-// Run works jobs until ctx ends, then drains: no job is claimed any more, running
+// Run works jobs until ctx ends, then drains: no job is begun any more, running
 // handlers get DrainTimeout to finish, then their contexts end and they get Grace,
-// then their claims are given up. It returns nil after a clean stop, and an error
-// when a handler still runs in spite of all that, or when no session can ever be
-// had. It survives lost sessions with new ones. Run it once.
+// then their claims are given up. Once draining is over it waits for the last results
+// no longer than Grace either: what etcd does not answer by then goes on behind, until
+// the queue is closed. It returns nil after a clean stop, and an error when a handler
+// still runs in spite of all that, or when no session can ever be had. It survives
+// lost sessions with new ones. Run it once: a second call returns a [coord.InputError].
 func (w *Worker) Run(ctx context.Context) error {
+	if w.ran.Swap(true) {
+		return fmt.Errorf("run worker: %w", &coord.InputError{Field: "worker", Value: "of queue " + w.q.name, Reason: "it was run before: make one for each run"})
+	}
+	w.soft = ctx
 	w.hard, w.hardStop = context.WithCancelCause(context.Background())
 	defer w.hardStop(nil)
 	if err := w.q.syncConfig(ctx); err != nil {
@@ -135,7 +149,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.standForDispatcher(ctx)()
 	err := w.serveAll(ctx, member)
 	if left := w.drain(); left > 0 {
-		err = errors.Join(err, fmt.Errorf("worker of %s: %d handlers ignore the end of their context and still run", w.q.name, left))
+		err = errors.Join(err, fmt.Errorf("worker of %s: %d handler(s) ignore the end of their context and still run", w.q.name, left))
 	}
 	return err
 }
@@ -166,7 +180,7 @@ func (w *Worker) member() (*coord.Member, func()) {
 func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 	var s *coord.Session
 	defer func() { w.unregister(s) }()
-	for ctx.Err() == nil && !w.limited() {
+	for ctx.Err() == nil && !(w.limited() && w.idle()) { // what is under way may come to nothing yet
 		var err error
 		if s, err = m.Session(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -299,49 +313,6 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	return wake
 }
 
-// room is how many jobs more may start, and from when on.
-func (w *Worker) room() (n int, resume time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n = min(w.cfg.Concurrency, 2*w.cfg.Concurrency-w.closing) - w.slots
-	if w.cfg.Limit > 0 {
-		n = min(n, w.cfg.Limit-w.started)
-	}
-	return n, w.resume
-}
-
-// occupy takes a slot.
-func (w *Worker) occupy() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.slots++
-	w.started++
-}
-
-// vacate frees a slot: nothing of its job runs here any more.
-func (w *Worker) vacate(c candidate) {
-	w.q.index.leave(c)
-	w.free(func() { w.slots-- })
-}
-
-// returned frees a slot whose handler has returned: the next claim travels with its
-// result, in one flight, and does not wait for what becomes of it.
-func (w *Worker) returned() { w.free(func() { w.slots--; w.closing++ }) }
-
-// closed is over when etcd has a job's result, or never will have it from here.
-func (w *Worker) closed(c candidate) {
-	w.q.index.leave(c)
-	w.free(func() { w.closing-- })
-}
-
-// free changes the count of slots, and has the worker look again.
-func (w *Worker) free(change func()) {
-	w.mu.Lock()
-	change()
-	w.mu.Unlock()
-	w.nudge()
-}
-
 const (
 	// troublePause is the pause after a claim that ended with an error. It doubles up
 	// to maxTroublePause, so that an etcd in trouble meets no hot loop.
@@ -361,32 +332,6 @@ func (w *Worker) report(err error) {
 		w.resume = now.Add(min(troublePause<<min(w.trouble, 6), maxTroublePause))
 		w.trouble++
 	}
-}
-
-func (w *Worker) nudge() {
-	select {
-	case w.freed <- struct{}{}:
-	default:
-	}
-}
-
-// missed takes back a start that came to nothing.
-func (w *Worker) missed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.started--
-}
-
-func (w *Worker) limited() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.cfg.Limit > 0 && w.started >= w.cfg.Limit
-}
-
-func (w *Worker) idle() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.slots+w.closing == 0
 }
 
 // drain waits for the running handlers: DrainTimeout with their contexts alive,

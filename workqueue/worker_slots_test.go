@@ -45,15 +45,7 @@ func TestWorkerRunsTheNextJobWhileAResultIsOnItsWay(t *testing.T) {
 		ran <- arrived.Load()
 		return nil, nil
 	})
-	next := func() bool {
-		select {
-		case late := <-ran:
-			return late
-		case <-time.After(patience):
-			t.Fatal("no handler runs")
-			return false
-		}
-	}
+	next := func() bool { return receive(t, ran, "a handler runs") }
 	for range 2 {
 		if next() {
 			t.Error("a result arrived by itself")
