@@ -3,6 +3,7 @@ package coord
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -12,7 +13,9 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // requestTimeout bounds one request to etcd. A Txn that ran into it is repeated
@@ -65,14 +68,22 @@ func (s *Store) Keys() Keyspace { return s.keys }
 // end, or 3 s have passed. With [ErrHistoryRewound], and only with that error,
 // there is an answer too: what the cluster holds now.
 func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	before := s.high.read()
-	resp, err := s.backend.get(ctx, key, opts...)
+	resp, err := s.backend.get(reqCtx, key, opts...)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(ctx, err)
 	}
-	return resp, s.observe(ctx, before, resp.Header.Revision)
+	return resp, s.observe(reqCtx, before, resp.Header.Revision)
+}
+
+// unanswered tells a request that had its time from one whose caller had no more.
+func unanswered(caller context.Context, err error) error {
+	if caller.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded) {
+		return fmt.Errorf("etcd gave no answer within %v: %w", requestTimeout, err)
+	}
+	return err
 }
 
 // Read makes several gets at one revision, linearizably; otherwise it is like
@@ -87,9 +98,10 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 			return nil, &InputError{Field: "gets", Value: string(op.KeyBytes()), Reason: "only linearizable gets can be read together"}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return s.txn(ctx, Txn{Then: gets})
+	resp, err := s.txn(reqCtx, Txn{Then: gets})
+	return resp, unanswered(ctx, err)
 }
 
 // List reads all keys under prefix at one revision, for mirrors and listings. It
