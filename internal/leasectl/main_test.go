@@ -1,7 +1,6 @@
 package leasectl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -22,8 +21,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Under the race detector a process sleeps for a second before it exits, and the tests start a thousand of them.
-	if err := os.Setenv("GORACE", cmp.Or(os.Getenv("GORACE"), "atexit_sleep_ms=20")); err != nil {
+	// Under the race detector a process sleeps for a second before it exits, and touches thousands of pages before it
+	// begins. The tests start a thousand of them.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=20 no_huge_pages_for_shadow=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
 	testscript.Main(leakChecked{m}, map[string]func(){"leasectl": mainWithProbe})
