@@ -26,6 +26,29 @@ import (
 // make way, unless they are claimed. [coord.ErrUnknown]: ctx ended first.
 func (q *Queue) ImportBatch(ctx context.Context, lines [][]byte, replace bool, by By) (errs []error) {
 	errs = make([]error, len(lines))
+	for done := 0; done < len(lines); {
+		n := inOneFlight(lines[done:])
+		q.importTogether(ctx, lines[done:done+n], errs[done:done+n], replace, by)
+		done += n
+	}
+	return errs
+}
+
+// inOneFlight is how many of the lines surely travel in one Txn. Those of the next
+// wait for it, since flights may pass one that is slow.
+func inOneFlight(lines [][]byte) int {
+	const most, mostBytes = 40, 512 << 10
+	bytes := 0
+	for i, line := range lines {
+		if bytes += len(line); i > 0 && (i == most || bytes > mostBytes) {
+			return i
+		}
+	}
+	return len(lines)
+}
+
+// importTogether puts some lines back, and notes what comes of each.
+func (q *Queue) importTogether(ctx context.Context, lines [][]byte, errs []error, replace bool, by By) {
 	under := make([]*importing, len(lines))
 	for i, line := range lines {
 		if under[i], errs[i] = q.beginImport(ctx, line, by); errs[i] != nil {
@@ -40,7 +63,6 @@ func (q *Queue) ImportBatch(ctx context.Context, lines [][]byte, replace bool, b
 			errs[i] = fmt.Errorf("import job %s to %s: %w", im.record.ID, q.name, err)
 		}
 	}
-	return errs
 }
 
 // importing is one import under way.

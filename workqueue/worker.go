@@ -149,7 +149,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.standForDispatcher(ctx)()
 	err := w.serveAll(ctx, member)
 	if left := w.drain(); left > 0 {
-		err = errors.Join(err, fmt.Errorf("worker of %s: %d handler(s) ignore the end of their context and still run", w.q.name, left))
+		err = errors.Join(err, fmt.Errorf("worker of %s: handlers that ignore the end of their context still run: %d", w.q.name, left))
 	}
 	return err
 }

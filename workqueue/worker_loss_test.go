@@ -113,7 +113,7 @@ func TestHungHandler(t *testing.T) {
 	if got := starts.get("hung"); got != 1 {
 		t.Errorf("the hung worker's slot was used %d times", got)
 	}
-	if err := hung.stop(t); err == nil || !strings.Contains(err.Error(), "1 handlers") {
+	if err := hung.stop(t); err == nil || !strings.Contains(err.Error(), "still run: 1") {
 		t.Errorf("Run returned %v, want a word about the hung handler", err)
 	}
 	close(free)

@@ -190,7 +190,14 @@ func awaitRegistered(t *testing.T, cl *clientv3.Client, root string) clientv3.Le
 	ctx, cancel := context.WithCancel(bounded(t))
 	defer cancel()
 	workers := root + "queues/q/workers/"
-	for resp := range cl.Watch(ctx, workers, clientv3.WithPrefix(), clientv3.WithRev(1), clientv3.WithFilterDelete()) {
+	there, err := cl.Get(ctx, workers, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(there.Kvs) > 0 {
+		return clientv3.LeaseID(there.Kvs[0].Lease)
+	}
+	for resp := range cl.Watch(ctx, workers, clientv3.WithPrefix(), clientv3.WithRev(there.Header.Revision+1), clientv3.WithFilterDelete()) {
 		if len(resp.Events) > 0 {
 			return clientv3.LeaseID(resp.Events[0].Kv.Lease)
 		}
