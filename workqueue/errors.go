@@ -112,7 +112,7 @@ func Cancel(err error) error {
 
 // What the conflicts of repairs say.
 var (
-	errMoved    = errors.New("changed meanwhile")
+	errMoved    = errors.New("somebody else was faster")
 	errChanging = errors.New("others keep changing it")
 	// errInhabited keeps a queue from being removed.
 	errInhabited = fmt.Errorf("%w: it has jobs or workers", ErrNotApplicable)

@@ -116,7 +116,7 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *m
 	case done.Get(1) != nil:
 		return nil, fmt.Errorf("%s: %w: there is a dead letter of that id already", what, ErrNotApplicable)
 	}
-	return nil, conflict(what, errors.New("it changed meanwhile"))
+	return nil, conflict(what, errMoved)
 }
 
 // maxSalvage bounds what is kept of a record, in bytes, so that its base64 fits.

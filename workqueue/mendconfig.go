@@ -3,7 +3,6 @@ package workqueue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -46,7 +45,7 @@ func (q *Queue) MendConfig(ctx context.Context, by By) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	case !r.Succeeded:
-		return conflict(what, errors.New("its config was written"))
+		return conflict(what, errMoved)
 	}
 	return nil
 }

@@ -66,6 +66,17 @@ func TestBackoffValidates(t *testing.T) {
 	}
 }
 
+func anyRank(dice *rand.Rand, step int) rank {
+	return rank{dice.IntN(5) - 2, int64(dice.IntN(40)), uint64(dice.IntN(3)), fmt.Sprint(step)}
+}
+
+func byRank(a, b rank) int {
+	if a.before(b) {
+		return -1
+	}
+	return 1
+}
+
 // The skip list against a sorted slice.
 func TestReadyListKeepsTheOrder(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
@@ -77,15 +88,10 @@ func TestReadyListKeepsTheOrder(t *testing.T) {
 			l.remove(model[i])
 			model = slices.Delete(model, i, i+1)
 		} else {
-			r := rank{dice.IntN(5) - 2, int64(dice.IntN(40)), uint64(dice.IntN(3)), fmt.Sprint(step)}
+			r := anyRank(dice, step)
 			l.insert(r, &entry{rank: r})
 			model = append(model, r)
-			slices.SortFunc(model, func(a, b rank) int {
-				if a.before(b) {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(model, byRank)
 		}
 		l.remove(rank{id: "no such job"})
 		if step%50 != 0 {

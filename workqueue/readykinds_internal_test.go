@@ -18,16 +18,11 @@ func TestReadyKindsKeepTheOrder(t *testing.T) {
 			kinds.remove(model[i])
 			model = slices.Delete(model, i, i+1)
 		} else {
-			r := rank{dice.IntN(5) - 2, int64(dice.IntN(40)), uint64(dice.IntN(3)), fmt.Sprint(step)}
+			r := anyRank(dice, step)
 			e := &entry{rank: r, located: located{record: &record{ID: r.id, Kind: string(rune('a' + dice.IntN(6)))}}}
 			kinds.insert(e)
 			model = append(model, e)
-			slices.SortFunc(model, func(a, b *entry) int {
-				if a.rank.before(b.rank) {
-					return -1
-				}
-				return 1
-			})
+			slices.SortFunc(model, func(a, b *entry) int { return byRank(a.rank, b.rank) })
 		}
 		kinds.remove(&entry{rank: rank{id: "no such job"}, located: located{record: &record{Kind: "no such kind"}}})
 		if step%50 != 0 {

@@ -115,12 +115,23 @@ func helpOf(cmd *cobra.Command) string { return cmd.CommandPath() + " --help" }
 
 // nearestFlag returns the flag whose name is at most two edits away, or nothing.
 func nearestFlag(cmd *cobra.Command, name string) string {
-	best, distance := "", min(3, len(name)) // else a short name would be like any other
+	var flags []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := edits(name, f.Name); d < distance && !f.Hidden {
-			best, distance = f.Name, d
+		if !f.Hidden {
+			flags = append(flags, f.Name)
 		}
 	})
+	return nearest(name, flags)
+}
+
+// nearest returns the first of the names that are the fewest edits away, two at most, or nothing.
+func nearest(name string, names []string) string {
+	best, distance := "", min(3, len(name)) // else a short name would be like any other
+	for _, n := range names {
+		if d := edits(name, n); d < distance {
+			best, distance = n, d
+		}
+	}
 	return best
 }
 

@@ -36,11 +36,12 @@ their place. The exit code is that of the command, or
 func (o *underOptions) inLine(cmd *cobra.Command) error {
 	f := cmd.Flags().Lookup("timeout")
 	o.forever = f == nil || !f.Changed
+	badTTL := checkTTL(o.ttl)
 	switch {
 	case o.timeout < 0:
 		return usagef("--timeout 0s", "--timeout is %v: it must not be negative", o.timeout)
-	case checkTTL(o.ttl) != nil:
-		return checkTTL(o.ttl)
+	case badTTL != nil:
+		return badTTL
 	case o.grace < 0:
 		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
 	}

@@ -68,11 +68,5 @@ func (a *app) nearestQueue(ctx context.Context, c *connection, name string) stri
 	if err != nil {
 		return ""
 	}
-	best, distance := "", min(3, len(name))
-	for _, n := range names {
-		if d := edits(name, n); d < distance {
-			best, distance = n, d
-		}
-	}
-	return best
+	return nearest(name, names)
 }

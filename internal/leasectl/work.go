@@ -71,11 +71,12 @@ empty, but for the job of --once.`,
 }
 
 func (o *workOptions) check(concurrencyGiven bool) error {
+	badTTL := checkTTL(o.ttl)
 	switch {
 	case o.concurrency < 1 || o.concurrency > 10_000:
 		return usagef("-c 4", "-c is %d: it must be between 1 and 10000", o.concurrency)
-	case checkTTL(o.ttl) != nil:
-		return checkTTL(o.ttl)
+	case badTTL != nil:
+		return badTTL
 	case o.grace < 0:
 		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
 	case o.once && o.drain:
