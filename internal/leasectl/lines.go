@@ -49,6 +49,9 @@ func (r *lineReader) read(ctx context.Context, in *bufio.Reader, limit int) erro
 			size += len(line.text)
 		}
 		if len(chunk) > 0 && (err != nil || len(chunk) >= chunkLines || size >= chunkBytes || in.Buffered() == 0) {
+			if ctx.Err() != nil { // where both were ready, select would go on by chance
+				return context.Cause(ctx)
+			}
 			select {
 			case r.chunks <- chunk:
 			case <-ctx.Done():
