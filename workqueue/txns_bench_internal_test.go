@@ -1,0 +1,211 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/integration/etcdtest"
+)
+
+const (
+	aloneJobs    = 60 // as many as a batch holds
+	alonePayload = 200
+)
+
+// BenchmarkTxnsAlone is what etcd gives for the Txns of a job's life with nothing
+// around them: no mirror, no handlers, no producers that wait for their answers, one
+// watcher that decodes nothing. Each committer puts a batch of jobs through enqueue,
+// claim and complete, as fast as it can. The rate of `leasectl bench e2e` is to be
+// compared with it: what is between the two is ours to save, the rest lies in the
+// Txns. Ratio is to raw puts of 64 callers in the same run, median of five rounds.
+func BenchmarkTxnsAlone(b *testing.B) {
+	for _, committers := range []int{1, 2, 4, 8} {
+		b.Run(fmt.Sprintf("committers=%d", committers), func(b *testing.B) { benchTxnsAlone(b, committers) })
+	}
+}
+
+func benchTxnsAlone(b *testing.B, committers int) {
+	root, client := etcdtest.Root(b), etcdtest.Shared(b).Client(b)
+	lives := newLives(b, client, root, committers)
+	var rates, ratios []float64
+	b.ResetTimer()
+	for round := range 5 {
+		b.StopTimer()
+		raw := rawPutsPerSecond(b, client, fmt.Sprintf("%s-raw/%d/", strings.TrimSuffix(root, "/"), round), max(b.N/5, 5000))
+		b.StartTimer()
+		rate := lives.perSecond(b, max(b.N/5, aloneJobs))
+		rates, ratios = append(rates, rate), append(ratios, rate/raw)
+	}
+	b.StopTimer()
+	slices.Sort(rates)
+	slices.Sort(ratios)
+	b.ReportMetric(rates[2], "jobs/s")
+	b.ReportMetric(ratios[2], "ratio")
+}
+
+// rawPutsPerSecond is the rate of n plain puts of 64 callers.
+func rawPutsPerSecond(b *testing.B, client *clientv3.Client, prefix string, n int) float64 {
+	b.Helper()
+	value := strings.Repeat("x", alonePayload)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range 64 {
+		wg.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				if _, err := client.Put(b.Context(), prefix+strconv.FormatInt(i, 10), value); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return float64(n) / time.Since(began).Seconds()
+}
+
+// lives puts jobs through their lives by the queue's own Txns.
+type lives struct {
+	txns       txns
+	session    *coord.Session
+	retention  clientv3.LeaseID
+	committers []*coord.Committer
+}
+
+func newLives(b *testing.B, client *clientv3.Client, root string, committers int) *lives {
+	b.Helper()
+	s, err := coord.OpenSession(b.Context(), client, coord.SessionConfig{Root: root})
+	if err != nil {
+		b.Fatal(err)
+	}
+	store, err := coord.NewStore(client, root, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := &lives{txns: txns{keys: store.Keys().Queue("alone"), space: store.Keys()}, session: s}
+	if l.retention, _, err = store.Grant(b.Context(), time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	for i := range committers {
+		l.committers = append(l.committers, store.NewCommitter("alone-"+strconv.Itoa(i)))
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	var watching sync.WaitGroup
+	events := store.Watch(ctx, root, 1, clientv3.WithPrefix())
+	watching.Go(func() {
+		for range events {
+		}
+	})
+	b.Cleanup(func() {
+		ctx := context.WithoutCancel(b.Context())
+		for _, c := range l.committers {
+			if err := c.Close(ctx); err != nil {
+				b.Error(err)
+			}
+		}
+		if err := s.Close(ctx); err != nil {
+			b.Error(err)
+		}
+		if err := store.Revoke(ctx, l.retention); err != nil {
+			b.Error(err)
+		}
+		cancel()
+		watching.Wait()
+	})
+	return l
+}
+
+// perSecond puts n jobs, rounded up to full batches, through their lives.
+func (l *lives) perSecond(b *testing.B, n int) float64 {
+	b.Helper()
+	batches := (n + aloneJobs - 1) / aloneJobs
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	began := time.Now()
+	for _, c := range l.committers {
+		wg.Go(func() {
+			for next.Add(1) <= int64(batches) {
+				if err := l.live(b.Context(), c); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return float64(batches*aloneJobs) / time.Since(began).Seconds()
+}
+
+// live puts one batch of jobs through their lives.
+func (l *lives) live(ctx context.Context, c *coord.Committer) error {
+	jobs := make([]located, aloneJobs)
+	for i := range jobs {
+		p := Params{ID: coord.NewNonce(), Payload: []byte(`"` + strings.Repeat("x", alonePayload-2) + `"`)}
+		jobs[i] = located{record: newRecord(p, uint64(i), time.Now())}
+	}
+	me := session{l.session.ID(), l.session.CreateRevision()}
+	steps := []func(located) (located, coord.Txn, error){
+		func(at located) (located, coord.Txn, error) {
+			txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{})
+			return at, txn, err
+		},
+		func(at located) (located, coord.Txn, error) {
+			n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: coord.NewNonce(), owner: me.id, ownerRev: me.rev})
+			if err != nil {
+				return at, coord.Txn{}, err
+			}
+			txn, err := l.txns.claim(at, n, me, 0)
+			return located{record: n.record, where: n.where}, txn, err
+		},
+		func(at located) (located, coord.Txn, error) {
+			n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: coord.NewNonce(), token: coord.Token(at.rev)})
+			if err != nil {
+				return at, coord.Txn{}, err
+			}
+			f := coord.Fence{Key: l.txns.keys.Job(at.record.ID), Token: coord.Token(at.rev), Nonce: at.record.Nonce}
+			txn, err := l.txns.close(f, at, n, l.retention)
+			return located{record: n.record, where: n.where}, txn, err
+		},
+	}
+	for _, step := range steps {
+		if err := l.commitAll(ctx, c, jobs, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commitAll makes one step with each job. The first leaves at once, the others fill the
+// next flight.
+func (l *lives) commitAll(ctx context.Context, c *coord.Committer, jobs []located, step func(located) (located, coord.Txn, error)) error {
+	pending := make([]*coord.Pending, len(jobs))
+	for i := range jobs {
+		var txn coord.Txn
+		var err error
+		if jobs[i], txn, err = step(jobs[i]); err != nil {
+			return err
+		}
+		pending[i] = c.Go(txn)
+	}
+	for i, p := range pending {
+		r, err := p.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		if !r.Succeeded {
+			return fmt.Errorf("job %s: %w", jobs[i].record.ID, coord.ErrRefused)
+		}
+		jobs[i].rev = r.Revision
+	}
+	return nil
+}
