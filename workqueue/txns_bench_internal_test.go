@@ -17,10 +17,11 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
-const (
-	aloneJobs    = 60 // as many as a batch holds
-	alonePayload = 200
-)
+// aloneJobs is how many jobs go through their lives together: as many as a batch holds.
+const aloneJobs = 60
+
+// alonePayload is 200 bytes, as JSON.
+var alonePayload = []byte(`"` + strings.Repeat("x", 198) + `"`)
 
 // BenchmarkTxnsAlone is what etcd gives for the Txns of a job's life with nothing
 // around them: no mirror, no handlers, no producers that wait for their answers, one
@@ -56,7 +57,7 @@ func benchTxnsAlone(b *testing.B, committers int) {
 // rawPutsPerSecond is the rate of n plain puts of 64 callers.
 func rawPutsPerSecond(b *testing.B, client *clientv3.Client, prefix string, n int) float64 {
 	b.Helper()
-	value := strings.Repeat("x", alonePayload)
+	value := string(alonePayload)
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	began := time.Now()
@@ -101,9 +102,13 @@ func newLives(b *testing.B, client *clientv3.Client, root string, committers int
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	var watching sync.WaitGroup
-	events := store.Watch(ctx, root, 1, clientv3.WithPrefix())
+	// From now on: what is older may be compacted.
+	events := store.Watch(ctx, root, 0, clientv3.WithPrefix())
 	watching.Go(func() {
-		for range events {
+		for resp := range events {
+			if err := resp.Err(); err != nil && ctx.Err() == nil {
+				b.Errorf("watch: %v", err)
+			}
 		}
 	})
 	b.Cleanup(func() {
@@ -150,44 +155,48 @@ func (l *lives) perSecond(b *testing.B, n int) float64 {
 func (l *lives) live(ctx context.Context, c *coord.Committer) error {
 	jobs := make([]located, aloneJobs)
 	for i := range jobs {
-		p := Params{ID: coord.NewNonce(), Payload: []byte(`"` + strings.Repeat("x", alonePayload-2) + `"`)}
-		jobs[i] = located{record: newRecord(p, uint64(i), time.Now())}
+		jobs[i] = located{record: newRecord(Params{ID: coord.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
 	}
-	me := session{l.session.ID(), l.session.CreateRevision()}
-	steps := []func(located) (located, coord.Txn, error){
-		func(at located) (located, coord.Txn, error) {
-			txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{})
-			return at, txn, err
-		},
-		func(at located) (located, coord.Txn, error) {
-			n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: coord.NewNonce(), owner: me.id, ownerRev: me.rev})
-			if err != nil {
-				return at, coord.Txn{}, err
-			}
-			txn, err := l.txns.claim(at, n, me, 0)
-			return located{record: n.record, where: n.where}, txn, err
-		},
-		func(at located) (located, coord.Txn, error) {
-			n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: coord.NewNonce(), token: coord.Token(at.rev)})
-			if err != nil {
-				return at, coord.Txn{}, err
-			}
-			f := coord.Fence{Key: l.txns.keys.Job(at.record.ID), Token: coord.Token(at.rev), Nonce: at.record.Nonce}
-			txn, err := l.txns.close(f, at, n, l.retention)
-			return located{record: n.record, where: n.where}, txn, err
-		},
-	}
-	for _, step := range steps {
-		if err := l.commitAll(ctx, c, jobs, step); err != nil {
+	for _, step := range []lifeStep{l.enqueue, l.claim, l.complete} {
+		if err := commitAll(ctx, c, jobs, step); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// lifeStep is one step in a job's life: what the job is afterwards, and the Txn.
+type lifeStep func(located) (located, coord.Txn, error)
+
+func (l *lives) enqueue(at located) (located, coord.Txn, error) {
+	txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{})
+	return at, txn, err
+}
+
+func (l *lives) claim(at located) (located, coord.Txn, error) {
+	me := session{l.session.ID(), l.session.CreateRevision()}
+	n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: coord.NewNonce(), owner: me.id, ownerRev: me.rev})
+	if err != nil {
+		return at, coord.Txn{}, err
+	}
+	txn, err := l.txns.claim(at, n, me, 0)
+	return located{record: n.record, where: n.where}, txn, err
+}
+
+func (l *lives) complete(at located) (located, coord.Txn, error) {
+	token := coord.Token(at.rev)
+	n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: coord.NewNonce(), token: token})
+	if err != nil {
+		return at, coord.Txn{}, err
+	}
+	f := coord.Fence{Key: l.txns.keys.Job(at.record.ID), Token: token, Nonce: at.record.Nonce}
+	txn, err := l.txns.close(f, at, n, l.retention)
+	return located{record: n.record, where: n.where}, txn, err
+}
+
 // commitAll makes one step with each job. The first leaves at once, the others fill the
 // next flight.
-func (l *lives) commitAll(ctx context.Context, c *coord.Committer, jobs []located, step func(located) (located, coord.Txn, error)) error {
+func commitAll(ctx context.Context, c *coord.Committer, jobs []located, step lifeStep) error {
 	pending := make([]*coord.Pending, len(jobs))
 	for i := range jobs {
 		var txn coord.Txn
