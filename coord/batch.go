@@ -1,7 +1,7 @@
 package coord
 
 const (
-	maxBatchUnits = 60
+	maxBatchUnits = 112 // what etcd's budget leaves for units as deep as a claim
 	maxBatchBytes = 1 << 20
 	// maxTxnOps is etcd's default --max-txn-ops.
 	maxTxnOps = 128

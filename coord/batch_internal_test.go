@@ -156,7 +156,7 @@ func TestComposeLimits(t *testing.T) {
 		queue []*unit
 		want  []int
 	}{
-		{"60 units", many(150, small), []int{60, 60, 30}},
+		{"112 units", many(250, small), []int{112, 112, 26}},
 		{"1 MiB", many(5, func(n int) *unit { return large(n, 400<<10) }), []int{2, 2, 1}},
 		// 1 for the lane, n for the units, 80 for their own ops: n <= 47.
 		{"128 a level", many(60, func(n int) *unit { return deep(n, 80) }), []int{47, 13}},
@@ -216,7 +216,7 @@ func TestComposedBatchesFitEtcd(t *testing.T) {
 	for len(queue) > 0 {
 		var units []*unit
 		units, queue = b.compose(queue, never)
-		resp, err := w.backend.txn(within(t), l.wrap(units, NewNonce()))
+		resp, err := w.backend.txn(within(t), l.wrap(units, NewNonce(), false))
 		if err != nil || !resp.Succeeded {
 			t.Fatalf("a batch of %d: %v", len(units), err)
 		}

@@ -23,6 +23,9 @@ const (
 	// is under way: as many as a batch is cheapest with. Etcd then works on one while
 	// the other is on its way.
 	secondFlight = 32
+	// plainUnits is how many units may travel as a batch that is not lean: so few cost
+	// little, and each has its whole answer in one round trip.
+	plainUnits = 8
 	// soloFor is how long an origin travels alone after etcd refused one of its
 	// units outright.
 	soloFor = 5 * time.Second
@@ -44,6 +47,7 @@ const (
 type Committer struct {
 	store    *Store
 	identity string
+	plain    int // of each lane
 
 	ctx    context.Context // the committer's life, never a caller's
 	cancel context.CancelFunc
@@ -75,7 +79,7 @@ type laneSlot struct {
 func (s *Store) NewCommitter(identity string) *Committer {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Committer{
-		store: s, identity: escapeIdentity(identity), ctx: ctx, cancel: cancel,
+		store: s, identity: escapeIdentity(identity), plain: plainUnits, ctx: ctx, cancel: cancel,
 		idle: make(chan struct{}), solo: map[string]time.Time{},
 	}
 }
@@ -269,7 +273,7 @@ func (c *Committer) openLane() (*lane, error) {
 		}
 		return nil, fmt.Errorf("open lane: %w: %w", errNotSent, err)
 	}
-	return &lane{key: c.store.keys.Lane(owner, c.nextLane()), lease: lease, requests: &c.requests}, nil
+	return &lane{key: c.store.keys.Lane(owner, c.nextLane()), lease: lease, plain: c.plain, requests: &c.requests}, nil
 }
 
 // forgetWithdrawn lets go of units that nobody waits for, now and then.

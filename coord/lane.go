@@ -21,10 +21,18 @@ import (
 // out from the Else whether an earlier try was applied, at revision
 // ModRev(lane). One batch is in flight at a time; only that flight touches the
 // fields below.
+//
+// A batch of many units is lean, since what it costs etcd is the number of its parts:
+// the compares that units have in common are made once, beside the lane's, and no
+// unit carries its Else, which is read afterwards where one was refused. Should a
+// common compare not hold, then the batch is sent again, plain, and each unit
+// succeeds or loses alone.
 type lane struct {
 	key   string
 	lease clientv3.LeaseID
 	last  int64
+	// plain is how many units make a batch that is not lean yet.
+	plain int
 	// gone is set when the lane was lost: its lease ended or somebody else wrote
 	// it. A lane that is gone is never used again.
 	gone bool
@@ -48,17 +56,27 @@ func isLaneValue(value []byte, nonce string) bool {
 
 // wrap makes the lane's Txn of a batch. The compare closes the race with an
 // earlier try of the same batch that is still on its way.
-func (l *lane) wrap(units []*unit, nonce string) Txn {
+func (l *lane) wrap(units []*unit, nonce string, lean bool) Txn {
 	value := laneValue(nonce)
+	var shared []clientv3.Cmp
+	var rest [][]clientv3.Cmp
+	if lean {
+		shared, rest = hoist(units)
+	}
 	then := make([]clientv3.Op, 0, 1+len(units))
 	then = append(then, clientv3.OpPut(l.key, value, clientv3.WithLease(l.lease)))
 	for i, u := range units {
-		then = append(then, u.op(func() clientv3.Op {
+		ops := u.thenWith(func() clientv3.Op {
 			return clientv3.OpPut(l.note(i), value, clientv3.WithLease(l.lease))
-		}))
+		})
+		if lean {
+			then = append(then, clientv3.OpTxn(rest[i], ops, nil))
+		} else {
+			then = append(then, clientv3.OpTxn(u.txn.If, ops, u.txn.Else))
+		}
 	}
 	return Txn{
-		If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(l.key), "=", l.last)},
+		If:   append(shared, clientv3.Compare(clientv3.ModRevision(l.key), "=", l.last)),
 		Then: then,
 		Else: []clientv3.Op{clientv3.OpGet(l.key)},
 	}
@@ -84,7 +102,8 @@ func (l *lane) fly(ctx context.Context, s *Store, units []*unit) error {
 		return nil
 	}
 	nonce := NewNonce()
-	txn := l.wrap(units, nonce)
+	lean := len(units) > l.plain
+	txn := l.wrap(units, nonce, lean)
 	// doubt is the last answer that proved nothing: only when there was one may
 	// an earlier try have been applied.
 	var doubt error
@@ -100,8 +119,14 @@ func (l *lane) fly(ctx context.Context, s *Store, units []*unit) error {
 			if doubt != nil {
 				s.log.Debug("lost answer: the batch was not applied", zap.String("lane", l.key), zap.Int("try", try))
 			}
-			settleAll(units, resp)
+			settleAll(ctx, s, units, resp, lean)
 			return nil
+		case err == nil && lean && l.unmoved(resp):
+			// A common compare does not hold. The nonce stays, so that an earlier try
+			// that arrives yet is found out like any.
+			lean = false
+			txn = l.wrap(units, nonce, lean)
+			continue
 		case err == nil:
 			return l.lost(ctx, s, units, resp.Responses[0].GetResponseRange(), nonce, doubt)
 		case notApplied(err) && doubt == nil:
@@ -151,7 +176,7 @@ func (l *lane) supersede(ctx context.Context, s *Store, units []*unit, nonce str
 // written any more.
 func (l *lane) advance(ctx context.Context, s *Store) (*pb.RangeResponse, error) {
 	nonce := NewNonce()
-	txn := l.wrap(nil, nonce)
+	txn := l.wrap(nil, nonce, false)
 	for try := 0; ; try++ {
 		resp, err := l.try(ctx, s, txn)
 		switch {
@@ -181,6 +206,12 @@ func holds(got *pb.RangeResponse, nonce string) int64 {
 		return 0
 	}
 	return got.Kvs[0].ModRevision
+}
+
+// unmoved tells from the Else of a batch that the lane's own compare did hold.
+func (l *lane) unmoved(resp *clientv3.TxnResponse) bool {
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	return len(kvs) == 0 && l.last == 0 || len(kvs) == 1 && kvs[0].ModRevision == l.last
 }
 
 // lost judges a batch whose lane compare did not hold.
@@ -228,10 +259,19 @@ func (l *lane) alive(ctx context.Context, s *Store) bool {
 	return !l.gone
 }
 
-func settleAll(units []*unit, resp *clientv3.TxnResponse) {
+// settleAll hands out the answer to a batch. Those that a lean one refused are still
+// to be told why.
+func settleAll(ctx context.Context, s *Store, units []*unit, resp *clientv3.TxnResponse, lean bool) {
+	var refused []replayed
 	for i, u := range units {
-		u.settle(judge(resp.Responses[i+1].GetResponseTxn(), resp.Header.Revision), nil)
+		r := judge(resp.Responses[i+1].GetResponseTxn(), resp.Header.Revision)
+		if lean && !r.Succeeded && len(u.txn.Else) > 0 {
+			refused = append(refused, replayed{unit: u})
+			continue
+		}
+		u.settle(r, nil)
 	}
+	replay(ctx, s, resp.Header.Revision, refused)
 }
 
 // sendable leaves out the units that were withdrawn before their first flight.

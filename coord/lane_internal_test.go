@@ -105,11 +105,17 @@ func outcomes(w *world, have int64) []struct {
 // told exactly what its unit did and read, and a late original changes nothing.
 func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 	t.Parallel()
-	for _, loss := range lossy {
-		t.Run(loss.name, func(t *testing.T) {
+	for i := range 2 * len(lossy) {
+		loss, shape, plain := lossy[i/2], "lean", 0
+		if i%2 == 1 {
+			shape, plain = "plain", maxBatchUnits
+		}
+		t.Run(loss.name+"/"+shape, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.openedCommitter(t)
+			c := w.committer(t)
+			c.plain = plain
+			mustApply(t, c, putTxn(w.data+"opened", ""))
 			var have int64
 			for _, name := range []string{"have", "gone", "kept", "have2", "twice"} {
 				have = w.put(t, name, "1")
@@ -122,6 +128,9 @@ func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 			}
 			pending := w.together(t, c, txns, loss.faults...)
 			rev := mustWait(t, pending[0]).Revision
+			if got := c.lanes[0].lane.plain; got != plain {
+				t.Errorf("units of a plain batch: got %d, want %d", got, plain)
+			}
 			for i, tt := range cases {
 				r, err := pending[i].Wait(within(t))
 				if err != nil || r.Succeeded != tt.succeeded || r.Revision != rev {
@@ -277,7 +286,7 @@ func TestResolvingOutlivesFailedReads(t *testing.T) {
 func TestLaneTxnHasTheShapeThatItsProofNeeds(t *testing.T) {
 	l := &lane{key: "/lanes/x/3", lease: 7, last: 42}
 	units := []*unit{unitOf("w:a"), unitOf("d:b"), unitOf("r:c")}
-	txn := l.wrap(units, midNonceForLane)
+	txn := l.wrap(units, midNonceForLane, false)
 	if len(txn.If) != 1 || string(txn.If[0].GetCompare().Key) != l.key || txn.If[0].GetCompare().GetModRevision() != 42 {
 		t.Errorf("If: got %v, want the lane's revision", txn.If)
 	}

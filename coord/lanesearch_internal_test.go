@@ -114,6 +114,7 @@ type laneRun struct {
 	// lost, foreign, ended and compacted are what is left to go wrong.
 	lost, foreign, ended, compacted, closed int
 	exists                                  bool // the job is there before
+	lean                                    bool // what is committed first shares a compare and a lean batch
 	excused                                 bool // an outcome may stay unknown
 	pending                                 map[string]*Pending
 	c                                       *Committer
@@ -218,6 +219,14 @@ func (r *laneRun) other(op clientv3.Op) {
 // both are settled, one that carries a fence.
 func (r *laneRun) laneTxns() (first []Txn, then Txn) {
 	job, blind := r.data+"job", r.data+"blind"
+	if r.lean {
+		seen := func() clientv3.Cmp { return clientv3.Compare(clientv3.ModRevision(r.data+"payload"), "=", 2) }
+		defer func() {
+			for i := range first {
+				first[i].If = append(first[i].If, seen())
+			}
+		}()
+	}
 	return []Txn{{
 			If:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(job), "=", 0)},
 			Then: []clientv3.Op{clientv3.OpPut(job, "1"), clientv3.OpGet(r.data + "payload")},
@@ -243,6 +252,10 @@ func (r *laneRun) run() error {
 	c := newStore(r.b, keys, nil).NewCommitter("c")
 	r.c = c
 	first, then := r.laneTxns()
+	if r.lean {
+		c.plain = 0
+		r.pending["gate"] = c.Go(putTxn(r.data+"gate", "1")) // what comes meanwhile travels together
+	}
 	r.pending["job"], r.pending["blind"] = c.Go(first[0]), c.Go(first[1])
 	for steps := 0; ; steps++ {
 		synctest.Wait()

@@ -43,6 +43,7 @@ var laneWorlds = []struct {
 	{"the process closes", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, closed: 1, foreign: 1} }},
 	{"the lease ends", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, ended: 1} }},
 	{"history is compacted", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, compacted: 1, foreign: 1} }},
+	{"lean batches", func() *laneRun { return &laneRun{b: &heldBackend{}, lean: true, lost: 2, foreign: 1} }},
 	{"all of it", func() *laneRun {
 		return &laneRun{b: &heldBackend{}, lost: 2, foreign: 1, ended: 1, compacted: 1, closed: 1}
 	}},

@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -28,47 +29,82 @@ func (l *lane) resolve(ctx context.Context, s *Store, units []*unit, rev int64) 
 		failAll(units, unknown(err))
 		return
 	}
+	replays := make([]replayed, len(units))
 	for i, u := range units {
 		kvs := found[i].Kvs
-		u.replay(ctx, s, rev, len(kvs) == 1 && kvs[0].ModRevision == rev)
+		replays[i] = replayed{unit: u, succeeded: len(kvs) == 1 && kvs[0].ModRevision == rev}
 	}
+	replay(ctx, s, rev, replays)
 }
 
-// replay settles one unit of a resolved batch: it reads again what the branch
-// that happened has read.
-func (u *unit) replay(ctx context.Context, s *Store, rev int64, succeeded bool) {
-	r := Result{Succeeded: succeeded, Revision: rev}
-	ops := u.txn.Else
-	if succeeded {
-		ops = u.txn.Then
+// replayed is a unit of a batch that was applied, of which only is known whether it
+// succeeded, not what it read.
+type replayed struct {
+	unit      *unit
+	succeeded bool
+}
+
+func (p replayed) branch() []clientv3.Op {
+	if p.succeeded {
+		return p.unit.txn.Then
 	}
-	var (
-		gets  []clientv3.Op
-		where []int
-	)
-	for i, op := range ops {
+	return p.unit.txn.Else
+}
+
+// gets are what the branch reads, each as of revision rev, and their places in it.
+func (p replayed) gets(rev int64) (gets []clientv3.Op, places []int, err error) {
+	for i, op := range p.branch() {
 		if !op.IsGet() {
 			continue
 		}
-		at, err := replayRev(ops, i, rev)
+		at, err := replayRev(p.branch(), i, rev)
 		if err != nil {
-			u.settle(Result{}, unknown(err))
-			return
+			return nil, nil, err
 		}
-		gets, where = append(gets, getAt(op, at)), append(where, i)
+		gets, places = append(gets, getAt(op, at)), append(places, i)
 	}
-	if len(gets) > 0 {
-		found, err := readAll(ctx, s, gets)
+	return gets, places, nil
+}
+
+// replay settles units of a batch that was applied at revision rev: it reads again
+// what the branch that happened has read.
+func replay(ctx context.Context, s *Store, rev int64, replays []replayed) {
+	var all []clientv3.Op
+	var places [][]int
+	reading := make([]replayed, 0, len(replays))
+	for _, p := range replays {
+		gets, at, err := p.gets(rev)
+		switch {
+		case err != nil:
+			p.unreadable(err)
+		case len(gets) == 0:
+			p.unit.settle(Result{Succeeded: p.succeeded, Revision: rev}, nil)
+		default:
+			all, places, reading = append(all, gets...), append(places, at), append(reading, p)
+		}
+	}
+	found, err := readAll(ctx, s, all)
+	for i, p := range reading {
 		if err != nil {
-			u.settle(Result{}, unknown(err))
-			return
+			p.unreadable(err)
+			continue
 		}
-		r.gets = make([]*pb.RangeResponse, len(ops))
-		for j, i := range where {
-			r.gets[i] = found[j]
+		r := Result{Succeeded: p.succeeded, Revision: rev, gets: make([]*pb.RangeResponse, len(p.branch()))}
+		for _, at := range places[i] {
+			r.gets[at], found = found[0], found[1:]
 		}
+		p.unit.settle(r, nil)
 	}
-	u.settle(r, nil)
+}
+
+// unreadable settles a unit whose reads can never be made again. What was refused has
+// done nothing, whatever it would have read; what succeeded is of no use without.
+func (p replayed) unreadable(err error) {
+	if p.succeeded {
+		p.unit.settle(Result{}, unknown(err))
+	} else {
+		p.unit.settle(Result{}, fmt.Errorf("%w: read what was in its way: %w", ErrRefused, err))
+	}
 }
 
 // getAt is a get of a Txn as one at a revision. Only its first key is ever looked

@@ -239,14 +239,14 @@ func writes(ops []clientv3.Op, get clientv3.Op) bool {
 	return false
 }
 
-// op is the unit as a nested Txn; put is the lane's note for units that leave no
-// evidence of their own.
-func (u *unit) op(put func() clientv3.Op) clientv3.Op {
+// thenWith is Then; put is the lane's note, for units that leave no evidence of their
+// own.
+func (u *unit) thenWith(put func() clientv3.Op) []clientv3.Op {
 	then := u.txn.Then
 	if u.evidence == "" {
 		then = append(then[:len(then):len(then)], put())
 	}
-	return clientv3.OpTxn(u.txn.If, then, u.txn.Else)
+	return then
 }
 
 func (u *unit) settle(r Result, err error) {

@@ -154,7 +154,7 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 	if err != nil {
 		return nil, err
 	}
-	txn, err := q.txns.enqueue(e.record, p.Payload, enqueueSeen{})
+	txn, err := q.txns.enqueue(e.record, p.Payload, enqueueSeen{drawn: p.ID == ""})
 	if err != nil {
 		return nil, err
 	}

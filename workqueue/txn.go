@@ -46,12 +46,16 @@ func (t txns) guard(l located) []clientv3.Cmp {
 	return coord.Fence{Key: t.key(l.where, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}.Cmps()
 }
 
-// enqueueSeen are the mod revisions of what an earlier job of the same id left.
-type enqueueSeen struct{ done, dead int64 }
+// enqueueSeen is what is known of earlier jobs of the same id: the mod revisions of
+// what they left, or that the id was drawn just now, so that there was none.
+type enqueueSeen struct {
+	done, dead int64
+	drawn      bool
+}
 
 // enqueue creates a job. The compares close the races with another enqueue of the
 // same id (CreateRev), and with a job of that id that finishes, or is requeued,
-// between our read and our write (done, dead).
+// between our read and our write (done, dead): nobody else has an id that was drawn.
 func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, error) {
 	value, err := r.encode()
 	if err != nil {
@@ -61,17 +65,20 @@ func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, e
 	txn := coord.Txn{
 		Origin:  "enqueue",
 		InOrder: true, // a job's age is the revision that creates it
-		If: []clientv3.Cmp{
-			clientv3.Compare(clientv3.CreateRevision(job), "=", 0),
-			clientv3.Compare(clientv3.ModRevision(done), "=", seen.done),
-			clientv3.Compare(clientv3.ModRevision(dead), "=", seen.dead),
-		},
-		Then: []clientv3.Op{clientv3.OpPut(job, string(value))},
-		Else: []clientv3.Op{clientv3.OpGet(job), clientv3.OpGet(done), clientv3.OpGet(dead)},
+		If:      []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(job), "=", 0)},
+		Then:    []clientv3.Op{clientv3.OpPut(job, string(value))},
+		Else:    []clientv3.Op{clientv3.OpGet(job)},
 	}
 	if r.Beside > 0 {
 		txn.Then = append(txn.Then, clientv3.OpPut(t.keys.Payload(r.ID), string(payload)))
 	}
+	if seen.drawn {
+		return txn, nil
+	}
+	txn.If = append(txn.If,
+		clientv3.Compare(clientv3.ModRevision(done), "=", seen.done),
+		clientv3.Compare(clientv3.ModRevision(dead), "=", seen.dead))
+	txn.Else = append(txn.Else, clientv3.OpGet(done), clientv3.OpGet(dead))
 	if seen != (enqueueSeen{}) {
 		txn.Then = append(txn.Then, clientv3.OpDelete(done), clientv3.OpDelete(dead), clientv3.OpDelete(t.keys.Progress(r.ID)))
 		if r.Beside == 0 {

@@ -39,6 +39,9 @@ var txnCases = []txnCase{
 	{"enqueue a fresh job", "enqueue", func(w *world) (coord.Txn, error) {
 		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{})
 	}, []string{"jobs/x"}, creating},
+	{"enqueue a job whose id was drawn", "enqueue", func(w *world) (coord.Txn, error) {
+		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{drawn: true})
+	}, []string{"jobs/x"}, creating[:1]},
 	{"enqueue a fresh job with its payload beside", "enqueue", func(w *world) (coord.Txn, error) {
 		p := make([]byte, inlineLimit+1)
 		return w.enqueue(newRecord(Params{ID: "x", Payload: p}, 1, testNow), p, enqueueSeen{})

@@ -169,7 +169,7 @@ func (l *lives) live(ctx context.Context, c *coord.Committer) error {
 type lifeStep func(located) (located, coord.Txn, error)
 
 func (l *lives) enqueue(at located) (located, coord.Txn, error) {
-	txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{})
+	txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{drawn: true})
 	return at, txn, err
 }
 

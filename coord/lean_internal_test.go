@@ -1,0 +1,201 @@
+package coord
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// cmpsOf names compares: key, target and number.
+func cmpsOf(cmps []clientv3.Cmp) (names []string) {
+	for i := range cmps {
+		c := cmps[i].GetCompare()
+		names = append(names, fmt.Sprintf("%s/%v/%d", c.Key, c.Target, c.GetModRevision()+c.GetCreateRevision()))
+	}
+	return names
+}
+
+func TestHoist(t *testing.T) {
+	mod := func(key string, rev int64) clientv3.Cmp { return clientv3.Compare(clientv3.ModRevision(key), "=", rev) }
+	created := func(key string, rev int64) clientv3.Cmp {
+		return clientv3.Compare(clientv3.CreateRevision(key), "=", rev)
+	}
+	tests := []struct {
+		name   string
+		units  [][]clientv3.Cmp
+		shared []string
+		rest   []string
+	}{
+		{"nothing in common", [][]clientv3.Cmp{{mod("a", 1)}, {mod("b", 1)}}, nil, []string{"[a/MOD/1]", "[b/MOD/1]"}},
+		{
+			"one in common, in any place",
+			[][]clientv3.Cmp{{mod("a", 1), created("s", 5), mod("c", 3)}, {created("s", 5), mod("b", 1)}, {mod("d", 4)}},
+			[]string{"s/CREATE/5"},
+			[]string{"[a/MOD/1 c/MOD/3]", "[b/MOD/1]", "[d/MOD/4]"},
+		},
+		{
+			"one key seen at two revisions: the second keeps its own",
+			[][]clientv3.Cmp{{mod("a", 1), mod("s", 5)}, {mod("b", 1), mod("s", 6)}, {mod("c", 1), mod("s", 5)}},
+			[]string{"s/MOD/5"},
+			[]string{"[a/MOD/1]", "[b/MOD/1 s/MOD/6]", "[c/MOD/1]"},
+		},
+		{"no compares", [][]clientv3.Cmp{nil, nil}, nil, []string{"[]", "[]"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var units []*unit
+			for i, cmps := range tt.units {
+				units = append(units, newUnit(Txn{If: cmps, Then: []clientv3.Op{clientv3.OpPut(fmt.Sprintf("own%d", i), "")}}))
+			}
+			shared, rest := hoist(units)
+			if got := cmpsOf(shared); !slices.Equal(got, tt.shared) {
+				t.Errorf("shared: got %v, want %v", got, tt.shared)
+			}
+			for i := range rest {
+				if got := fmt.Sprint(cmpsOf(rest[i])); got != tt.rest[i] {
+					t.Errorf("rest of unit %d: got %v, want %v", i, got, tt.rest[i])
+				}
+				if len(units[i].txn.If) != len(tt.units[i]) {
+					t.Errorf("unit %d lost compares of its own", i)
+				}
+			}
+		})
+	}
+}
+
+// What etcd's budget leaves at the top of a batch is not used up by compares.
+func TestHoistIsBounded(t *testing.T) {
+	var units []*unit
+	for i := range 2 * (maxHoisted + 1) {
+		units = append(units, newUnit(Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(fmt.Sprint("k", i/2)), "=", 1)}}))
+	}
+	shared, rest := hoist(units)
+	if len(shared) != maxHoisted {
+		t.Errorf("shared: got %d, want %d", len(shared), maxHoisted)
+	}
+	for i := range rest {
+		if want := i / (2 * maxHoisted); len(rest[i]) != want {
+			t.Errorf("unit %d keeps %d compares, want %d", i, len(rest[i]), want)
+		}
+	}
+}
+
+// leanBatch is a lean batch of two kinds of units: ten that all need the key "common"
+// to be absent, and the last, which needs nothing.
+func leanBatch(w *world) (txns []Txn) {
+	absent := clientv3.Compare(clientv3.ModRevision(w.data+"common"), "=", 0)
+	for i := range 10 {
+		key := fmt.Sprintf("%su%d", w.data, i)
+		txns = append(txns, Txn{
+			If:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), absent},
+			Then: []clientv3.Op{clientv3.OpPut(key, "1")},
+			Else: []clientv3.Op{clientv3.OpGet(w.data + "common")},
+		})
+	}
+	return append(txns, putTxn(w.data+"free", "1"))
+}
+
+// A compare that units have in common refuses exactly them, whatever becomes of the
+// answers, and tells each what was in its way.
+func TestCommonCompareRefusesItsUnitsAlone(t *testing.T) {
+	t.Parallel()
+	for _, loss := range lossy {
+		t.Run(loss.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.openedCommitter(t)
+			w.put(t, "common", "in the way")
+			pending := w.together(t, c, leanBatch(w), loss.faults...)
+			for i, p := range pending {
+				r := mustSettle(t, p)
+				if free := i == len(pending)-1; r.Succeeded != free {
+					t.Errorf("unit %d: got succeeded %v, want %v", i, r.Succeeded, free)
+				} else if kv := r.Get(0); !free && (kv == nil || string(kv.Value) != "in the way") {
+					t.Errorf("unit %d: got %v for what is in its way", i, kv)
+				}
+			}
+			wantVersions(t, w, map[string]int64{"u0": 0, "u9": 0, "free": 1})
+			lateChangesNothing(t, w, c)
+		})
+	}
+}
+
+// mustSettle waits for an outcome that is known.
+func mustSettle(t *testing.T, p *Pending) Result {
+	t.Helper()
+	r, err := p.Wait(within(t))
+	if err != nil {
+		t.Fatalf("got %v, want an outcome", err)
+	}
+	return r
+}
+
+// A lean batch costs one request, and one more, plain, where a common compare does
+// not hold.
+func TestLeanBatchIsSentAgainOnlyWhereACommonCompareFails(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		inTheWay bool
+		want     int
+	}{{"it holds", false, 1}, {"it does not", true, 2}} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.openedCommitter(t)
+			if tt.inTheWay {
+				w.put(t, "common", "1")
+			}
+			for _, p := range w.together(t, c, leanBatch(w)) {
+				mustSettle(t, p)
+			}
+			if got := w.sent() - 1; got != tt.want { // one is the gate's
+				t.Errorf("requests: got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// The lean original arrives after its repeat was refused, when what was in the way is
+// gone, and before the plain batch does: that one finds out.
+func TestLateLeanOriginalIsFoundByThePlainBatch(t *testing.T) {
+	w := newWorld(t)
+	c := w.openedCommitter(t)
+	w.put(t, "common", "1")
+	gate := make(chan struct{})
+	pending := w.together(t, c, leanBatch(w), fault{late: true}, fault{}, fault{hold: gate})
+	w.waitSent(t, 4) // the gate, the original, its repeat, the plain batch
+	if _, err := w.client.Delete(within(t), w.data+"common"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.arrive(t); got != 1 {
+		t.Errorf("originals that took effect: got %d, want 1", got)
+	}
+	close(gate)
+	for i, p := range pending {
+		if r := mustSettle(t, p); !r.Succeeded {
+			t.Errorf("unit %d was applied, its caller is told that it was refused", i)
+		}
+	}
+	wantVersions(t, w, map[string]int64{"u0": 1, "u9": 1, "free": 1})
+}
+
+// A refusal is certain even when nobody can read any more what was in the way.
+func TestRefusedByALeanBatchWithoutAReason(t *testing.T) {
+	w := newWorld(t)
+	c := w.openedCommitter(t)
+	w.put(t, "u3", "1")
+	w.readPlan = func(int) error { return rpctypes.ErrPermissionDenied }
+	pending := w.together(t, c, leanBatch(w))
+	for i, p := range pending {
+		r, err := p.Wait(within(t))
+		if i == 3 {
+			wantErr(t, err, ErrRefused)
+			wantErr(t, err, rpctypes.ErrPermissionDenied)
+		} else if err != nil || !r.Succeeded {
+			t.Errorf("unit %d: got %v, %v, want applied", i, r.Succeeded, err)
+		}
+	}
+	wantVersions(t, w, map[string]int64{"u3": 1, "u4": 1})
+}
