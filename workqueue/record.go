@@ -79,9 +79,12 @@ type record struct {
 
 // encode writes a record. The order of fields is fixed, the head nonce first.
 func (r *record) encode() ([]byte, error) {
-	b, err := encodeJSON(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode job %s: %w", r.ID, err)
+	b, ok := appendObject(make([]byte, 0, r.size()), r, recordFields)
+	if !ok {
+		var err error
+		if b, err = encodeJSON(r); err != nil {
+			return nil, fmt.Errorf("encode job %s: %w", r.ID, err)
+		}
 	}
 	return withExtra(b, r.extra)
 }
@@ -138,8 +141,17 @@ func decodeRecord(value []byte) (*record, error) {
 	return r, nil
 }
 
-// parseRecord reads the JSON alone.
+// parseRecord reads the JSON alone. The record may share the value's memory.
 func parseRecord(value []byte) (*record, error) {
+	r := &record{}
+	if scanObject(r, value, recordFields) {
+		return r, nil
+	}
+	return parseAnyRecord(value)
+}
+
+// parseAnyRecord reads what was not written by encode, or by a newer one.
+func parseAnyRecord(value []byte) (*record, error) {
 	r := &record{}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.DisallowUnknownFields()

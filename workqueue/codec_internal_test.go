@@ -1,0 +1,169 @@
+package workqueue
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+)
+
+// fill gives every field of a struct a value that is not left out.
+func fill(v reflect.Value) {
+	for i := range v.NumField() {
+		f := v.Field(i)
+		if !f.CanSet() {
+			continue // extra is no field
+		}
+		switch p := f.Addr().Interface().(type) {
+		case *time.Time:
+			*p = time.Date(2026, 11, 30, 8, i, 1, 250e6, time.UTC)
+		case *json.RawMessage:
+			*p = json.RawMessage(`{"a":[1,"two",null]}`)
+		case *[]byte:
+			*p = []byte{0, 255, byte(i)}
+		case *map[string]string:
+			*p = map[string]string{"b": "<2>", "a": "1"}
+		case *coord.Token:
+			*p = coord.Token(i + 1)
+		case *[]Attempt:
+			*p = make([]Attempt, 2)
+			fill(reflect.ValueOf(&(*p)[0]).Elem())
+			(*p)[1] = Attempt{Outcome: "released"}
+		case *string:
+			*p = "text & <" + strings.Repeat("x", i)
+		case *bool:
+			*p = true
+		default:
+			if f.CanInt() {
+				f.SetInt(int64(1 + i))
+			} else {
+				f.SetUint(uint64(1 + i))
+			}
+		}
+	}
+}
+
+// tagsOf are the names of a struct's fields in JSON, in order.
+func tagsOf(t reflect.Type) (names []string) {
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func namesOf[T any](fields []field[T]) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// The tables of fields and the tags of the structs are two accounts of one format.
+func TestFieldsSayWhatTheTagsSay(t *testing.T) {
+	if got, want := namesOf(recordFields), tagsOf(reflect.TypeFor[record]()); !slices.Equal(got, want) {
+		t.Errorf("fields of a record: got\n%v, want\n%v", got, want)
+	}
+	if got, want := namesOf(attemptFields), tagsOf(reflect.TypeFor[Attempt]()); !slices.Equal(got, want) {
+		t.Errorf("fields of an attempt: got\n%v, want\n%v", got, want)
+	}
+	full, empty, negative := &record{}, &record{}, &record{Priority: -7, TimeoutMS: -1, OwnerRev: -3}
+	fill(reflect.ValueOf(full).Elem())
+	full.Nonce = middleNonce
+	for name, r := range map[string]*record{"all fields": full, "none": empty, "negative numbers": negative} {
+		sameCodec(t, name, r)
+	}
+	value, _ := encodeJSON(full)
+	if back := (&record{}); !scanObject(back, value, recordFields) || !reflect.DeepEqual(back, full) {
+		t.Errorf("a record with all fields is read as\n%+v, want\n%+v", back, full)
+	}
+}
+
+// sameCodec holds the fields' bytes against those of encoding/json.
+func sameCodec(t *testing.T, name string, r *record) {
+	t.Helper()
+	want, err := encodeJSON(r)
+	got, ok := appendObject(nil, r, recordFields)
+	if ok != (err == nil) || ok && !bytes.Equal(got, want) {
+		t.Errorf("%s: got, %v,\n%s, encoding/json gives, %v,\n%s", name, ok, got, err, want)
+	}
+}
+
+// oddRecords are JSON that the fields do not write: encoding/json reads them, or not.
+var oddRecords = []string{
+	``, `{`, `{}`, `[]`, `{,}`, `{"w":"a",}`, `{"w":"a"} `, `{ "w":"a"}`, `{"w" :"a"}`, `{"w":"a"}{}`, `{"w":"a""v":1}`,
+	`{"v":1,"w":"a"}`, `{"v":1,"v":2}`, `{"V":1}`, `{"unknown":1}`, `{"v":01}`, `{"v":-0}`, `{"v":1.5}`, `{"v":1e3}`, `{"v":-}`, `{"v":}`,
+	`{"v":9223372036854775807}`, `{"v":9223372036854775808}`, `{"v":"1"}`, `{"v":null}`, `{"seq":-1}`, `{"seq":18446744073709551615}`,
+	`{"id":"a\u0062"}`, `{"id":"a` + "\n" + `b"}`, `{"id":"` + "\xff" + `"}`, `{"id":"ü"}`, `{"id":1}`, `{"id":null}`, `{"id":"a}`,
+	`{"payload":{"a":}}`, `{"payload":nul}`, `{"payload":null}`, `{"payload": 1}`, `{"payload":[1, 2]}`, `{"payload":"a b"}`, `{"payload":{"a":1}x}`,
+	`{"payload_base64":"AA="}`, `{"payload_base64":"AAE="}`, `{"payload_base64":"A\nAE="}`, `{"payload_base64":null}`, `{"payload_base64":""}`,
+	`{"labels":null}`, `{"labels":{}}`, `{"labels":{"a":1}}`, `{"labels":{"a":"b"}}`,
+	`{"run_at":"2026-11-30T07:49:04.399Z"}`, `{"run_at":"2026-11-30T07:49:04.399+02:00"}`, `{"run_at":"2026-11-30 07:49:04"}`, `{"run_at":null}`, `{"run_at":"0001-01-01T00:00:00Z"}`,
+	`{"owner_rev":"5"}`, `{"owner_rev":5}`, `{"owner_rev":"-5"}`, `{"owner_rev":""}`, `{"owner_rev":"05"}`,
+	`{"assigned":false}`, `{"assigned":true}`, `{"assigned":1}`,
+	`{"attempts":[]}`, `{"attempts":null}`, `{"attempts":[{}]}`, `{"attempts":[null]}`, `{"attempts":[{"attempt":1},{"attempt":2}]}`, `{"attempts":[{"attempt":1},]}`,
+	`{"attempts":[{"attempt":1}{"attempt":2}]}`, `{"attempts":[{"attempt":1}`, `{"attempts":[,]}`, `{"attempts":[{"token":"0"}]}`, `{"attempts":[{"token":"-1"}]}`, `{"attempts":[{"token":"7","other":1}]}`,
+}
+
+// What the fields read, encoding/json reads as the same; what they do not, they leave
+// to it.
+func TestOddRecordsAreReadAsEncodingJSONReadsThem(t *testing.T) {
+	for _, value := range oddRecords {
+		checkScan(t, []byte(value))
+	}
+}
+
+func checkScan(t *testing.T, value []byte) {
+	t.Helper()
+	got := &record{}
+	scanned := scanObject(got, value, recordFields)
+	want, err := parseAnyRecord(value)
+	switch {
+	case scanned && err != nil:
+		t.Errorf("%s is read, although %v", value, err)
+	case scanned && !reflect.DeepEqual(got, want):
+		t.Errorf("%s is read as\n%+v, encoding/json reads\n%+v", value, got, want)
+	}
+	if err == nil {
+		sameCodec(t, string(value), want)
+	}
+}
+
+// A record that encode has written is never left to encoding/json: that would be slow.
+func TestRecordsOfOursAreScanned(t *testing.T) {
+	for name, r := range goldenRecords(t) {
+		value, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		escaped := name == "dead" // its error has several lines
+		if scanned := scanObject(&record{}, value, recordFields); scanned == escaped {
+			t.Errorf("%s: read by its fields: %v, want %v: %s", name, scanned, !escaped, value)
+		}
+	}
+}
+
+func FuzzRecordCodec(f *testing.F) {
+	full := &record{}
+	fill(reflect.ValueOf(full).Elem())
+	value, err := encodeJSON(full)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(value)
+	for _, odd := range oddRecords {
+		f.Add([]byte(odd))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if bytes.Count(value, []byte("["))+bytes.Count(value, []byte("{")) > 9000 {
+			return // encoding/json stops at 10,000 levels, counted from the record
+		}
+		checkScan(t, value)
+	})
+}
