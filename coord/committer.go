@@ -20,9 +20,9 @@ const (
 	// be lost, so another lane takes what waits.
 	slowFlight = 500 * time.Millisecond
 	// secondFlight is how many units make a flight of their own beside another that
-	// is under way: as many as a batch is cheapest with. Etcd then works on one while
-	// the other is on its way.
-	secondFlight = 32
+	// is under way: so many that a batch is nearly as cheap as it gets. Etcd then works
+	// on one while the other is on its way.
+	secondFlight = 64
 	// plainUnits is how many units may travel as a batch that is not lean: so few cost
 	// little, and each has its whole answer in one round trip.
 	plainUnits = 8

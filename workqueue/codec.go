@@ -178,7 +178,7 @@ func raw[T any](name string, at func(*T) *json.RawMessage) field[T] {
 		name,
 		func(b []byte, t *T) ([]byte, bool) {
 			v := *at(t)
-			if bytes.IndexAny(v, " \t\r\n") < 0 {
+			if !bytes.ContainsAny(v, " \t\r\n") {
 				return append(b, v...), true
 			}
 			buf := bytes.NewBuffer(b)

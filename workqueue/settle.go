@@ -114,11 +114,10 @@ func (c *Claim) event(v verb) event {
 
 // close makes the closing transition, once.
 func (c *Claim) close(ctx context.Context, e event, joined joint) error {
-	what := fmt.Sprintf("%s job %s", e.verb, c.job.ID)
 	c.mu.Lock()
 	if c.settled {
 		c.mu.Unlock()
-		return fmt.Errorf("%s: %w", what, ErrSettled)
+		return fmt.Errorf("%s job %s: %w", e.verb, c.job.ID, ErrSettled)
 	}
 	c.settled = true
 	c.mu.Unlock()
@@ -132,7 +131,7 @@ func (c *Claim) close(ctx context.Context, e event, joined joint) error {
 		c.mu.Unlock()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s job %s: %w", e.verb, c.job.ID, err)
 	}
 	return nil
 }

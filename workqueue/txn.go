@@ -41,6 +41,13 @@ func (t txns) key(where place, id string) string {
 	return t.keys.Job(id)
 }
 
+// put is a put of bytes that nobody changes any more: they are not copied.
+func put(key string, value []byte, opts ...clientv3.OpOption) clientv3.Op {
+	op := clientv3.OpPut(key, "", opts...)
+	op.WithValueBytes(value)
+	return op
+}
+
 // guard holds while the record is as it was read.
 func (t txns) guard(l located) []clientv3.Cmp {
 	return coord.Fence{Key: t.key(l.where, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}.Cmps()
@@ -66,7 +73,7 @@ func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, e
 		Origin:  "enqueue",
 		InOrder: true, // a job's age is the revision that creates it
 		If:      []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(job), "=", 0)},
-		Then:    []clientv3.Op{clientv3.OpPut(job, string(value))},
+		Then:    []clientv3.Op{put(job, value)},
 		Else:    []clientv3.Op{clientv3.OpGet(job)},
 	}
 	if r.Beside > 0 {
@@ -103,7 +110,7 @@ func (t txns) claim(l located, n next, me session, config int64) (coord.Txn, err
 	txn := coord.Txn{
 		Origin: "claim",
 		If:     t.mayClaim(l, me, config),
-		Then:   []clientv3.Op{clientv3.OpPut(job, string(value))},
+		Then:   []clientv3.Op{put(job, value)},
 		Else:   []clientv3.Op{clientv3.OpGet(job)},
 	}
 	t.readBeside(&txn, l)
@@ -244,7 +251,7 @@ func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.Lease
 	txn := coord.Txn{
 		Origin: "close",
 		If:     guard,
-		Then:   []clientv3.Op{clientv3.OpPut(to, string(value), opts...)},
+		Then:   []clientv3.Op{put(to, value, opts...)},
 		Else:   []clientv3.Op{clientv3.OpGet(from)},
 	}
 	if from != to {

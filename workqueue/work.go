@@ -65,12 +65,12 @@ func (w *Worker) decline(claim *Claim) {
 // what it returns. It returns when that is done, or the handler was abandoned, which
 // keeps the slot.
 func (w *Worker) attend(c *Claim, from candidate) {
-	ctx, stop := c.Context(context.Background())
+	ctx, stop := c.Context(w.hard)
 	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(w.hard, func() { cancel(context.Cause(w.hard)) })()
 	if t := w.timeout(c.job); t > 0 {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
 		timer := time.AfterFunc(t, func() { cancel(ErrAttemptTimeout) })
 		defer timer.Stop()
 	}
@@ -105,7 +105,9 @@ func (w *Worker) attend(c *Claim, from candidate) {
 func (w *Worker) finish(c *Claim, from candidate, a answer, cause error, began time.Time) {
 	w.returned()
 	defer w.closed(from)
-	w.close(c, a, cause, began)
+	ctx, cancel := w.closingContext()
+	defer cancel()
+	w.close(ctx, c, a, cause, began)
 }
 
 // errNoAnswer is what a handler failed with that called runtime.Goexit.
@@ -144,7 +146,9 @@ func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause 
 	}
 	go func() {
 		a := <-answers
-		w.close(c, a, cause, began)
+		ctx, cancel := context.WithTimeout(w.q.life, closeTimeout)
+		defer cancel()
+		w.close(ctx, c, a, cause, began)
 		w.mu.Lock()
 		w.zombies--
 		w.mu.Unlock()
@@ -198,22 +202,12 @@ const closeTimeout = 30 * time.Second
 // closingContext bounds the wait for a closing write: by closeTimeout, and by Grace
 // once draining is over.
 func (w *Worker) closingContext() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(w.q.life, closeTimeout)
-	ctx, stop := context.WithCancelCause(ctx)
-	unlink := context.AfterFunc(w.hard, func() {
-		rest(ctx, w.cfg.Grace)
-		stop(ErrDraining)
-	})
-	return ctx, func() {
-		unlink()
-		stop(nil)
-		cancel()
-	}
+	return context.WithTimeout(w.last, closeTimeout)
 }
 
-// close ends the claim with a handler's answer. Commits never use the handler's
-// context.
-func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
+// close ends the claim with a handler's answer. Ctx bounds the wait, and is never the
+// handler's.
+func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, began time.Time) {
 	e := c.closing(a, cause)
 	settled := Settlement{Outcome: e.outcome(), Ran: time.Since(began), HandlerErr: a.err}
 	if a.err != nil && isTaken(cause) && !c.isSettled() {
@@ -224,8 +218,6 @@ func (w *Worker) close(c *Claim, a answer, cause error, began time.Time) {
 		w.hooks.Settled(c.job, settled)
 		return
 	}
-	ctx, cancel := w.closingContext()
-	defer cancel()
 	err := c.close(ctx, e, joint{})
 	switch {
 	case errors.Is(err, ErrSettled) && !c.wasGivenBack():

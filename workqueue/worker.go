@@ -101,6 +101,7 @@ type Worker struct {
 	soft     context.Context // Run's: when it has ended, nothing more begins
 	hard     context.Context // ends when draining is over
 	hardStop context.CancelCauseFunc
+	last     context.Context // ends Grace after hard: no closing write is waited for
 }
 
 // NewWorker returns a worker of a queue. A handler with a Kinds method, such as a
@@ -138,6 +139,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.soft = ctx
 	w.hard, w.hardStop = context.WithCancelCause(context.Background())
 	defer w.hardStop(nil)
+	defer w.endAfterGrace()()
 	if err := w.q.syncConfig(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -152,6 +154,21 @@ func (w *Worker) Run(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("worker of %s: handlers that ignore the end of their context still run: %d", w.q.name, left))
 	}
 	return err
+}
+
+// endAfterGrace makes the context that ends Grace after draining is over, and returns
+// how to end it.
+func (w *Worker) endAfterGrace() (stop func()) {
+	last, end := context.WithCancelCause(w.q.life)
+	w.last = last
+	unlink := context.AfterFunc(w.hard, func() {
+		rest(last, w.cfg.Grace)
+		end(ErrDraining)
+	})
+	return func() {
+		unlink()
+		end(nil)
+	}
 }
 
 // Start is Run, under the name that controller managers look for.
