@@ -8,6 +8,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+// asks is what a compare asks, of whatever it compares with.
+type asks struct {
+	key    uint64
+	target pb.Compare_CompareTarget
+	result pb.Compare_CompareResult
+}
+
 // maxHoisted bounds the compares that a lean batch makes at its top.
 const maxHoisted = 16
 
@@ -16,15 +23,15 @@ const maxHoisted = 16
 // unit writes what another one compares, so at the batch's top they mean the same.
 func hoist(units []*unit) (shared []clientv3.Cmp, rest [][]clientv3.Cmp) {
 	common := commonKeys(units)
-	byKey := make(map[uint64]*pb.Compare, maxHoisted)
+	hoisted := make(map[asks]*pb.Compare, maxHoisted)
 	take := func(c *pb.Compare) bool {
-		key := maphash.Bytes(touchSeed, c.Key)
-		if !common[key] {
+		q := asks{maphash.Bytes(touchSeed, c.Key), c.Target, c.Result}
+		if !common[q.key] {
 			return false
 		}
-		first, ok := byKey[key]
+		first, ok := hoisted[q]
 		if !ok && len(shared) < maxHoisted {
-			first, byKey[key] = c, c
+			first, hoisted[q] = c, c
 			shared = append(shared, clientv3.FromCompare(c))
 		}
 		return first != nil && sameCompare(first, c)

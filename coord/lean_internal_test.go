@@ -42,6 +42,12 @@ func TestHoist(t *testing.T) {
 			[]string{"s/MOD/5"},
 			[]string{"[a/MOD/1]", "[b/MOD/1 s/MOD/6]", "[c/MOD/1]"},
 		},
+		{
+			"a fence in common, all of it",
+			[][]clientv3.Cmp{Fence{Key: "l", Token: 5, Nonce: midNonceForLane}.Cmps(), Fence{Key: "l", Token: 5, Nonce: midNonceForLane}.Cmps(), Fence{Key: "l", Token: 6, Nonce: midNonceForLane}.Cmps()},
+			[]string{"l/MOD/5", "l/VALUE/0", "l/VALUE/0"},
+			[]string{"[]", "[]", "[l/MOD/6]"},
+		},
 		{"no compares", [][]clientv3.Cmp{nil, nil}, nil, []string{"[]", "[]"}},
 	}
 	for _, tt := range tests {

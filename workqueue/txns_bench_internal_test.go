@@ -18,7 +18,7 @@ import (
 )
 
 // aloneJobs is how many jobs go through their lives together: as many as a batch holds.
-const aloneJobs = 60
+const aloneJobs = 112
 
 // alonePayload is 200 bytes, as JSON.
 var alonePayload = []byte(`"` + strings.Repeat("x", 198) + `"`)
