@@ -47,8 +47,13 @@ func (b *batch) fits(u *unit) bool {
 
 // roomFor tells whether etcd's operation budget has room for a lane Txn of so
 // many units, the deepest of which takes depth: the lane's own put and one nested
-// Txn each come off first.
-func roomFor(units, depth int) bool { return 1+units+depth <= maxTxnOps }
+// Txn each come off first, or its own compare and those that are hoisted.
+func roomFor(units, depth int) bool {
+	if units > 1 {
+		units = max(units, maxHoisted)
+	}
+	return 1+units+depth <= maxTxnOps
+}
 
 func (b *batch) meets(u *unit) bool {
 	for _, t := range u.touches {

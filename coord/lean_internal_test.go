@@ -1,12 +1,16 @@
 package coord
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/leasekit/leasekit/integration/etcdtest"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // cmpsOf names compares: key, target and number.
@@ -204,4 +208,112 @@ func TestRefusedByALeanBatchWithoutAReason(t *testing.T) {
 		}
 	}
 	wantVersions(t, w, map[string]int64{"u3": 1, "u4": 1})
+}
+
+// What refused a unit is read as it is now where its revision is compacted already.
+func TestRefusedByALeanBatchBehindACompaction(t *testing.T) {
+	t.Parallel()
+	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t))
+	c := w.openedCommitter(t)
+	w.put(t, "u3", "in the way")
+	compact := func() {
+		if _, err := w.client.Compact(within(t), w.put(t, "later", "")); err != nil {
+			t.Error(err)
+		}
+	}
+	txns := leanBatch(w)
+	txns[3].Else = []clientv3.Op{clientv3.OpGet(w.data + "u3")}
+	pending := w.together(t, c, txns, fault{then: compact})
+	for i, p := range pending {
+		if r := mustSettle(t, p); r.Succeeded == (i == 3) {
+			t.Errorf("unit %d: got succeeded %v", i, r.Succeeded)
+		} else if kv := r.Get(0); i == 3 && (kv == nil || string(kv.Value) != "in the way") {
+			t.Errorf("unit %d: got %v for what is in its way", i, kv)
+		}
+	}
+}
+
+// fewAtATime is a link that cannot carry many reads at once.
+type fewAtATime struct{ backend }
+
+func (b fewAtATime) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+	if len(t.If) == 0 && len(t.Then) > 7 {
+		return nil, context.DeadlineExceeded
+	}
+	return b.backend.txn(ctx, t)
+}
+
+// narrowWorld has a client that takes no larger answers.
+func narrowWorld(t *testing.T, limit int) *world {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: etcdtest.Shared(t).Endpoints(), MaxCallSendMsgSize: limit / 2, MaxCallRecvMsgSize: limit, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return worldOn(t, c)
+}
+
+// What units have read, or would have, may be too much for one answer, though each
+// alone is not: it comes in parts.
+func TestLargeAnswersAreReadInParts(t *testing.T) {
+	const limit, value, units = 256 << 10, 20 << 10, 40
+	small := func(t *testing.T) *world { return narrowWorld(t, limit) }
+	slow := func(t *testing.T) *world {
+		w := newWorld(t)
+		w.backend = fewAtATime{w.backend}
+		return w
+	}
+	for _, tt := range []struct {
+		name      string
+		world     func(*testing.T) *world
+		succeeded bool
+		faults    []fault
+	}{
+		{"too large, read by those that succeeded", small, true, nil},
+		{"too large, read by those that were refused", small, false, nil},
+		{"too slow, read by those that succeeded", slow, true, []fault{{lose: errLost}}},
+		{"too slow, read by those that were refused", slow, false, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := tt.world(t)
+			c := w.openedCommitter(t)
+			var txns []Txn
+			for i := range units {
+				name := fmt.Sprintf("p%d", i)
+				w.put(t, name, strings.Repeat("x", value))
+				get := clientv3.OpGet(w.data + name)
+				txn := Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+name+"-job", "1"), get}}
+				if !tt.succeeded {
+					txn = Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.data+name), "=", 0)}, Then: txn.Then[:1], Else: []clientv3.Op{get}}
+				}
+				txns = append(txns, txn)
+			}
+			for i, p := range w.together(t, c, txns, tt.faults...) {
+				r := mustSettle(t, p)
+				kv := r.Get(0)
+				if tt.succeeded {
+					kv = r.Get(1)
+				}
+				if r.Succeeded != tt.succeeded || kv == nil || len(kv.Value) != value {
+					t.Errorf("unit %d: got succeeded %v, read %v", i, r.Succeeded, kv != nil)
+				}
+			}
+		})
+	}
+}
+
+// One value that is larger than any answer may be is no reason to ask for ever.
+func TestAnAnswerThatNeverFitsEndsTheReading(t *testing.T) {
+	w := narrowWorld(t, 16<<10)
+	c := w.openedCommitter(t)
+	if _, err := etcdtest.Shared(t).Client(t).Put(within(t), w.data+"large", strings.Repeat("x", 32<<10)); err != nil {
+		t.Fatal(err)
+	}
+	read := Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"new", "1"), clientv3.OpGet(w.data + "large")}}
+	_, err := c.Do(within(t), read)
+	wantErr(t, err, ErrUnknown)
+	wantVersions(t, w, map[string]int64{"new": 1})
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 )
 
 // maxReplay is how many keys are read together when a batch is resolved.
@@ -84,6 +86,16 @@ func replay(ctx context.Context, s *Store, rev int64, replays []replayed) {
 		}
 	}
 	found, err := readAll(ctx, s, all)
+	if isCompacted(err) && !slices.ContainsFunc(reading, func(p replayed) bool { return p.succeeded }) {
+		// A fence that was lost stays lost, and whoever tries again compares with what
+		// it was told: to a refused unit what is there now says as much.
+		all = nil
+		for _, p := range reading {
+			gets, _, _ := p.gets(0) // as before
+			all = append(all, gets...)
+		}
+		found, err = readAll(ctx, s, all)
+	}
 	for i, p := range reading {
 		if err != nil {
 			p.unreadable(err)
@@ -107,8 +119,8 @@ func (p replayed) unreadable(err error) {
 	}
 }
 
-// getAt is a get of a Txn as one at a revision. Only its first key is ever looked
-// at; see Result.Get.
+// getAt is a get of a Txn as one at a revision, 0 for now. Only its first key is
+// ever looked at; see Result.Get.
 func getAt(op clientv3.Op, rev int64) clientv3.Op {
 	if op.Rev() > 0 {
 		rev = op.Rev()
@@ -126,13 +138,17 @@ func getAt(op clientv3.Op, rev int64) clientv3.Op {
 	return clientv3.OpGet(string(op.KeyBytes()), opts...)
 }
 
-// readAll makes gets, again and again until etcd answers: an outcome hangs on
-// them.
+// readAll makes gets, again and again until etcd answers: an outcome hangs on them.
+// Where the answer is too much at once, it asks for less.
 func readAll(ctx context.Context, s *Store, gets []clientv3.Op) ([]*pb.RangeResponse, error) {
 	out := make([]*pb.RangeResponse, 0, len(gets))
-	for len(gets) > 0 {
-		n := min(len(gets), maxReplay)
+	for n := maxReplay; len(gets) > 0; {
+		n = min(len(gets), n)
 		resp, err := readUntilAnswered(ctx, s, gets[:n])
+		if n > 1 && tooMuch(err) {
+			n /= 2
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -152,6 +168,8 @@ func readUntilAnswered(ctx context.Context, s *Store, gets []clientv3.Op) (*clie
 		switch {
 		case err == nil:
 			return resp, nil
+		case tooLargeToReceive(err) || len(gets) > 1 && tooMuch(err):
+			return nil, err // fewer at a time may fit
 		case notApplied(err) || isAuthError(err) || errors.Is(err, ErrHistoryRewound) || ctx.Err() != nil:
 			return nil, err
 		}
@@ -159,4 +177,9 @@ func readUntilAnswered(ctx context.Context, s *Store, gets []clientv3.Op) (*clie
 			return nil, errors.Join(perr, err)
 		}
 	}
+}
+
+// tooMuch tells that an answer may have been too large to come, or to come in time.
+func tooMuch(err error) bool {
+	return tooLargeToReceive(err) || errors.Is(err, context.DeadlineExceeded) || codeOf(err) == codes.DeadlineExceeded
 }

@@ -152,7 +152,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 		return 0, err
 	}
 	committer := c.committer()
-	adopted := false
+	adopted, unsure := false, false
 	for {
 		r, err := committer.Do(ctx, c.q.txns.progress(c.fence, c.job.ID, string(value), seen))
 		switch {
@@ -176,8 +176,10 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			return 0, err
 		case errors.Is(err, coord.ErrClosed) && committer != c.q.committer:
 			committer = c.q.committer
-		case !errors.Is(err, coord.ErrUnknown):
-			return 0, err
+		case errors.Is(err, coord.ErrUnknown):
+			unsure = true
+		default:
+			return 0, stillUnknown(err, unsure)
 		}
 	}
 }

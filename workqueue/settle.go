@@ -231,9 +231,18 @@ func (c *Claim) carry(ctx context.Context, at located, n next, joined joint) err
 			c.q.retention.lost(lease)
 			renewed = true
 		default:
-			return err
+			return stillUnknown(err, unsure)
 		}
 	}
+}
+
+// stillUnknown is err, unless it is a refusal of a repeat of which nobody could read
+// what was in its way: that may have been its own success.
+func stillUnknown(err error, unsure bool) error {
+	if unsure && errors.Is(err, coord.ErrRefused) {
+		return fmt.Errorf("%w: %w", coord.ErrUnknown, err)
+	}
+	return err
 }
 
 // closeTxn builds the Txn, anew for each try, because a retention lease may be

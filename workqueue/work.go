@@ -200,8 +200,11 @@ func (c *Claim) letGo(cause error) error {
 const closeTimeout = 30 * time.Second
 
 // closingContext bounds the wait for a closing write: by closeTimeout, and by Grace
-// once draining is over.
+// from when draining is over, or from now if it is.
 func (w *Worker) closingContext() (context.Context, context.CancelFunc) {
+	if w.hard.Err() != nil {
+		return context.WithTimeoutCause(w.q.life, w.cfg.Grace, ErrDraining)
+	}
 	return context.WithTimeout(w.last, closeTimeout)
 }
 
