@@ -22,7 +22,8 @@ type Txn struct {
 	If []clientv3.Cmp
 	// Then may put, delete and get single keys, and nest one more Txn.
 	Then []clientv3.Op
-	// Else only gets single keys: why the Txn lost, in the same round trip.
+	// Else only gets single keys: why the Txn lost. In a large batch they are read
+	// after it, as they were then; when nobody can, the outcome is [ErrRefused].
 	Else []clientv3.Op
 	// Origin labels who sends it. After etcd refused a unit outright, units of
 	// the same origin travel alone for a while, so that a broken caller cannot

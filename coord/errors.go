@@ -39,7 +39,8 @@ var (
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrHeld means that a claim could not be had without waiting.
 	ErrHeld = errors.New("held by somebody else")
-	// ErrRefused means that a compare other than a fence did not hold.
+	// ErrRefused means that nothing was written: a compare other than a fence did not
+	// hold, or one did not and what was in its way can not be read.
 	ErrRefused = errors.New("refused: a compare did not hold")
 )
 
