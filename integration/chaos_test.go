@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,6 +88,8 @@ type chaos struct {
 	outages int      // faults in force that leave nobody to serve
 	journal []string
 	began   time.Time
+
+	loseMore atomic.Bool // see deal
 }
 
 func newChaos(t *testing.T, cfg chaosConfig) *chaos {
@@ -145,8 +148,21 @@ func (c *chaos) run(t *testing.T) {
 // probe was reached.
 func (c *chaos) awaitReached(ctx context.Context) {
 	wait(ctx, c.cfg.duration)
-	for len(c.missing()) > 0 && wait(ctx, 3*time.Second) {
+	for missing := c.missing(); len(missing) > 0; missing = c.missing() {
+		c.loseMore.Store(slices.Contains(missing, history.AmbiguousYes))
+		if !wait(ctx, 3*time.Second) {
+			return
+		}
 	}
+}
+
+// deal is what goes wrong next. Which answers a fault loses is chance: when the time is
+// over and no write of theirs was applied yet, more of them are lost.
+func (c *chaos) deal(deck *faults.Deck) faults.Fault {
+	if c.loseMore.Load() {
+		return faults.LoseAnswers{Reach: faults.Network}
+	}
+	return deck.Next()
 }
 
 // wait blocks for d; false means that ctx ended first.
@@ -185,7 +201,7 @@ func (c *chaos) makeTrouble(ctx context.Context, t *testing.T) {
 	defer healing.Wait()
 	for wait(ctx, time.Duration(rng.IntN(500))*time.Millisecond) {
 		inForce <- struct{}{}
-		f := deck.Next()
+		f := c.deal(deck)
 		held := time.Duration(100+rng.IntN(3000)) * time.Millisecond
 		over, err := func() {}, error(nil)
 		if !isLocal(f) {
