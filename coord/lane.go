@@ -69,11 +69,11 @@ func (l *lane) wrap(units []*unit, nonce string, lean bool) Txn {
 		ops := u.thenWith(func() clientv3.Op {
 			return clientv3.OpPut(l.note(i), value, clientv3.WithLease(l.lease))
 		})
+		cmps, els := u.txn.If, u.txn.Else
 		if lean {
-			then = append(then, clientv3.OpTxn(rest[i], ops, nil))
-		} else {
-			then = append(then, clientv3.OpTxn(u.txn.If, ops, u.txn.Else))
+			cmps, els = rest[i], nil
 		}
+		then = append(then, clientv3.OpTxn(cmps, ops, els))
 	}
 	return Txn{
 		If:   append(shared, clientv3.Compare(clientv3.ModRevision(l.key), "=", l.last)),

@@ -120,7 +120,7 @@ func TestCommonCompareRefusesItsUnitsAlone(t *testing.T) {
 			w.put(t, "common", "in the way")
 			pending := w.together(t, c, leanBatch(w), loss.faults...)
 			for i, p := range pending {
-				r := mustSettle(t, p)
+				r := mustWait(t, p)
 				if free := i == len(pending)-1; r.Succeeded != free {
 					t.Errorf("unit %d: got succeeded %v, want %v", i, r.Succeeded, free)
 				} else if kv := r.Get(0); !free && (kv == nil || string(kv.Value) != "in the way") {
@@ -131,16 +131,6 @@ func TestCommonCompareRefusesItsUnitsAlone(t *testing.T) {
 			lateChangesNothing(t, w, c)
 		})
 	}
-}
-
-// mustSettle waits for an outcome that is known.
-func mustSettle(t *testing.T, p *Pending) Result {
-	t.Helper()
-	r, err := p.Wait(within(t))
-	if err != nil {
-		t.Fatalf("got %v, want an outcome", err)
-	}
-	return r
 }
 
 // A lean batch costs one request, and one more, plain, where a common compare does
@@ -158,7 +148,7 @@ func TestLeanBatchIsSentAgainOnlyWhereACommonCompareFails(t *testing.T) {
 				w.put(t, "common", "1")
 			}
 			for _, p := range w.together(t, c, leanBatch(w)) {
-				mustSettle(t, p)
+				mustWait(t, p)
 			}
 			if got := w.sent() - 1; got != tt.want { // one is the gate's
 				t.Errorf("requests: got %d, want %d", got, tt.want)
@@ -184,7 +174,7 @@ func TestLateLeanOriginalIsFoundByThePlainBatch(t *testing.T) {
 	}
 	close(gate)
 	for i, p := range pending {
-		if r := mustSettle(t, p); !r.Succeeded {
+		if r := mustWait(t, p); !r.Succeeded {
 			t.Errorf("unit %d was applied, its caller is told that it was refused", i)
 		}
 	}
@@ -225,7 +215,7 @@ func TestRefusedByALeanBatchBehindACompaction(t *testing.T) {
 	txns[3].Else = []clientv3.Op{clientv3.OpGet(w.data + "u3")}
 	pending := w.together(t, c, txns, fault{then: compact})
 	for i, p := range pending {
-		if r := mustSettle(t, p); r.Succeeded == (i == 3) {
+		if r := mustWait(t, p); r.Succeeded == (i == 3) {
 			t.Errorf("unit %d: got succeeded %v", i, r.Succeeded)
 		} else if kv := r.Get(0); i == 3 && (kv == nil || string(kv.Value) != "in the way") {
 			t.Errorf("unit %d: got %v for what is in its way", i, kv)
@@ -292,7 +282,7 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 				txns = append(txns, txn)
 			}
 			for i, p := range w.together(t, c, txns, tt.faults...) {
-				r := mustSettle(t, p)
+				r := mustWait(t, p)
 				kv := r.Get(0)
 				if tt.succeeded {
 					kv = r.Get(1)
