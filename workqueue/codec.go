@@ -46,36 +46,14 @@ func appendObject[T any](b []byte, t *T, fields []field[T]) (_ []byte, ok bool) 
 // scanObject reads an object as appendObject writes it, the members in the order of
 // the fields, each at most once.
 func scanObject[T any](t *T, object []byte, fields []field[T]) bool {
-	if len(object) < 2 || object[0] != '{' {
-		return false
-	}
-	rest := object[1:]
-	for next := 0; ; next++ {
-		if len(rest) == 1 && rest[0] == '}' {
-			return true
-		}
-		if len(rest) < len(object)-1 {
-			if len(rest) == 0 || rest[0] != ',' {
-				return false
-			}
-			rest = rest[1:]
-		}
-		if len(rest) == 0 {
-			return false
-		}
-		name, after, ok := member(rest)
-		if !ok {
-			return false
-		}
+	next := 0
+	return eachMember(object, '{', func(name, value []byte) bool {
 		for next < len(fields) && fields[next].name != string(name) {
 			next++
 		}
-		n := skipValue(after)
-		if next == len(fields) || n <= 0 || !fields[next].set(t, after[:n]) {
-			return false
-		}
-		rest = after[n:]
-	}
+		next++
+		return next <= len(fields) && fields[next-1].set(t, value)
+	})
 }
 
 // text is a string; an empty one is left out unless always is set.

@@ -138,28 +138,33 @@ func (h *head) read(value []byte) bool {
 		return false
 	}
 	rest := value[len(`{"w":""`)+len(nonce):]
-	for {
-		switch {
-		case len(rest) == 1 && rest[0] == '}':
-			return true
-		case len(rest) < 2 || rest[0] != ',':
-			return false
-		}
+	return string(rest) == "}" || eachMember(rest, ',', h.set)
+}
+
+// eachMember hands on the members of an object, of which one at least is left: what
+// is left begins with before, which is '{' or ','. False means that take said so, or
+// that this is not as encode writes it.
+func eachMember(rest []byte, before byte, take func(name, value []byte) bool) bool {
+	for ; len(rest) > 1 && rest[0] == before; before = ',' {
 		name, after, ok := member(rest[1:])
 		if !ok {
 			return false
 		}
 		n := skipValue(after)
-		if n <= 0 || !h.set(string(name), after[:n]) {
+		if n <= 0 || !take(name, after[:n]) {
 			return false
 		}
 		rest = after[n:]
+		if string(rest) == "}" {
+			return true
+		}
 	}
+	return false
 }
 
 // set takes one member; false leaves the record to decode.
-func (h *head) set(name string, v []byte) (ok bool) {
-	switch name {
+func (h *head) set(name, v []byte) (ok bool) {
+	switch string(name) {
 	case "w":
 		return false // two head nonces
 	case "id":
@@ -194,7 +199,7 @@ func (h *head) set(name string, v []byte) (ok bool) {
 	case "attempts":
 		h.attempts, ok = v, v[0] == '['
 	default: // of names that are unknown here, decode may know one: it takes them in any case
-		_, ok = knownFields[name]
+		_, ok = knownFields[string(name)]
 	}
 	return ok
 }
