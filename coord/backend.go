@@ -9,6 +9,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -29,8 +30,8 @@ type Txn struct {
 	// the same origin travel alone for a while, so that a broken caller cannot
 	// hold up the others.
 	Origin string
-	// InOrder keeps the Txn behind those that were handed over before it, unless one of
-	// their flights is slow: it does not leave beside another flight.
+	// InOrder keeps the Txn behind the Txns with InOrder that were handed over before it,
+	// whatever keys they write.
 	InOrder bool
 }
 
@@ -44,7 +45,8 @@ type backend interface {
 	requestProgress(ctx context.Context) error
 	grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
 	renewer(id clientv3.LeaseID) renewer
-	revoke(ctx context.Context, id clientv3.LeaseID) error
+	// revoke returns the revision behind it.
+	revoke(ctx context.Context, id clientv3.LeaseID) (int64, error)
 	usage(ctx context.Context) (size, quota int64, err error)
 }
 
@@ -147,14 +149,17 @@ func (b *etcdBackend) requestProgress(ctx context.Context) error {
 func (b *etcdBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
 	resp, err := b.lease.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl})
 	if err != nil {
-		return 0, err
+		return 0, rpctypes.Error(err) // known however it is wrapped
 	}
 	return resp.TTL, nil
 }
 
-func (b *etcdBackend) revoke(ctx context.Context, id clientv3.LeaseID) error {
-	_, err := b.lease.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)})
-	return err
+func (b *etcdBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
+	resp, err := b.lease.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)})
+	if err != nil {
+		return 0, rpctypes.Error(err)
+	}
+	return resp.Header.Revision, nil
 }
 
 func (b *etcdBackend) usage(ctx context.Context) (size, quota int64, err error) {

@@ -18,18 +18,26 @@ const (
 type batch struct {
 	units       []*unit
 	size, depth int
-	// seen holds the keys of the units taken and of those passed over: whoever
-	// meets one that was passed over must wait behind it.
-	seen map[uint64]bool // true: written
+	taken       *openKeys   // of the units taken
+	open        []*openKeys // of flights under way
+	// passed holds the keys of the units passed over: what meets one must wait behind
+	// it. held tells that one of those keeps its order.
+	passed map[uint64]bool // true: written
+	held   bool
 }
 
-func (b *batch) reset(expect int) {
+func (b *batch) reset(expect int, taken *openKeys, open []*openKeys) {
 	b.units = make([]*unit, 0, min(expect, maxBatchUnits))
-	b.size, b.depth = 0, 0
-	if b.seen == nil {
-		b.seen = map[uint64]bool{}
+	b.size, b.depth, b.held = 0, 0, false
+	b.taken, b.open = taken, open
+	b.taken.clear()
+	if b.taken.keys == nil {
+		b.taken.keys = map[uint64]bool{}
 	}
-	clear(b.seen)
+	if b.passed == nil {
+		b.passed = map[uint64]bool{}
+	}
+	clear(b.passed)
 }
 
 func (b *batch) full() bool {
@@ -38,11 +46,16 @@ func (b *batch) full() bool {
 
 // fits tells whether u may join.
 func (b *batch) fits(u *unit) bool {
-	if len(b.units) == 0 {
-		return true
+	if b.held && u.txn.InOrder || u.meets(b.passed) {
+		return false
 	}
-	return !u.alone && !b.full() && b.size+u.size <= maxBatchBytes &&
-		roomFor(len(b.units)+1, max(b.depth, u.depth)) && !b.meets(u)
+	for _, o := range b.open {
+		if o.meets(u) {
+			return false
+		}
+	}
+	return len(b.units) == 0 || !u.alone && !b.full() && b.size+u.size <= maxBatchBytes &&
+		roomFor(len(b.units)+1, max(b.depth, u.depth)) && !u.meets(b.taken.keys)
 }
 
 // roomFor tells whether etcd's operation budget has room for a lane Txn of so
@@ -55,33 +68,34 @@ func roomFor(units, depth int) bool {
 	return 1+units+depth <= maxTxnOps
 }
 
-func (b *batch) meets(u *unit) bool {
-	for _, t := range u.touches {
-		if written, ok := b.seen[t.key]; ok && (written || t.write) {
-			return true
-		}
-	}
-	return false
-}
-
-func (b *batch) block(u *unit) {
-	for _, t := range u.touches {
-		b.seen[t.key] = b.seen[t.key] || t.write
-	}
+// pass leaves a unit behind in the queue.
+func (b *batch) pass(u *unit) {
+	b.held = b.held || u.txn.InOrder
+	note(b.passed, u)
 }
 
 func (b *batch) add(u *unit) {
-	b.block(u)
+	note(b.taken.keys, u)
 	b.units = append(b.units, u)
+	b.taken.units = b.units
+	b.taken.ranged = b.taken.ranged || u.ranged
+	b.taken.ordered = b.taken.ordered || u.txn.InOrder
 	b.size += u.size
 	b.depth = max(b.depth, u.depth)
 }
 
+func note(keys map[uint64]bool, u *unit) {
+	for _, t := range u.touches {
+		keys[t.key] = keys[t.key] || t.write
+	}
+}
+
 // compose moves what may travel together from the queue into a batch, keeping
 // the order of units that meet, and drops what was withdrawn. It works in place:
-// the queue's array holds what is left, in its order.
-func (b *batch) compose(queue []*unit, alone func(origin string) bool) (taken, left []*unit) {
-	b.reset(len(queue))
+// the queue's array holds what is left, in its order. The keys of what was taken go
+// to keys; what meets one of open waits for that flight.
+func (b *batch) compose(queue []*unit, alone func(origin string) bool, keys *openKeys, open []*openKeys) (taken, left []*unit) {
+	b.reset(len(queue), keys, open)
 	kept, next := 0, 0
 	for ; next < len(queue) && !b.full() && kept < maxPassed; next++ {
 		u := queue[next]
@@ -100,7 +114,7 @@ func (b *batch) compose(queue []*unit, alone func(origin string) bool) (taken, l
 			next++
 			break
 		}
-		b.block(u)
+		b.pass(u)
 	}
 	kept += copy(queue[kept:], queue[next:])
 	clear(queue[kept:])

@@ -56,7 +56,7 @@ func composeAll(queue []*unit, alone func(string) bool) [][]string {
 	)
 	for len(queue) > 0 {
 		var taken []*unit
-		taken, queue = b.compose(queue, alone)
+		taken, queue = b.compose(queue, alone, &openKeys{}, nil)
 		batches = append(batches, originsOf(taken))
 	}
 	return batches
@@ -127,7 +127,7 @@ func TestComposeDropsWithdrawnUnits(t *testing.T) {
 		t.Errorf("batches: got %v, want %v", got, want)
 	}
 	var b batch
-	taken, left := b.compose([]*unit{gone, last}, never)
+	taken, left := b.compose([]*unit{gone, last}, never, &openKeys{}, nil)
 	if len(taken)+len(left) != 0 {
 		t.Errorf("of withdrawn units only: got %d taken and %d left, want none", len(taken), len(left))
 	}
@@ -184,7 +184,7 @@ func TestComposeLooksAheadButNotForEver(t *testing.T) {
 	}
 	queue = append(queue, unitOf("w:cold"))
 	var b batch
-	taken, left := b.compose(queue, never)
+	taken, left := b.compose(queue, never, &openKeys{}, nil)
 	if got := originsOf(taken); len(got) != 1 || got[0] != "w:hot" {
 		t.Errorf("taken: got %v, want the first only", got)
 	}
@@ -215,7 +215,7 @@ func TestComposedBatchesFitEtcd(t *testing.T) {
 	var b batch
 	for len(queue) > 0 {
 		var units []*unit
-		units, queue = b.compose(queue, never)
+		units, queue = b.compose(queue, never, &openKeys{}, nil)
 		resp, err := w.backend.txn(within(t), l.wrap(units, NewNonce(), false))
 		if err != nil || !resp.Succeeded {
 			t.Fatalf("a batch of %d: %v", len(units), err)

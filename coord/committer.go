@@ -58,10 +58,12 @@ type Committer struct {
 	withdrawn int // at most so many of the queue
 	batch     batch
 	lanes     []*laneSlot
-	leases    laneLeases
-	closed    bool
-	idle      chan struct{} // closed when closed and nothing is queued or in flight
-	solo      map[string]time.Time
+	// ending are the lanes that are lost and may still take a late original.
+	ending []*lostLane
+	opened int // numbers the lanes
+	closed bool
+	idle   chan struct{} // closed when closed and nothing is queued or in flight
+	solo   map[string]time.Time
 
 	requests atomic.Int64
 }
@@ -72,6 +74,9 @@ type laneSlot struct {
 	busy, slow bool
 	flight     int64 // counts the flights, so that a timer knows its own
 	lost       int   // lanes lost in a row
+	open       openKeys
+	// contest ends the wait for the flight's answer: see [Committer.contest].
+	contest context.CancelFunc
 }
 
 // NewCommitter returns a committer whose lanes are named after identity, which
@@ -112,8 +117,8 @@ func (c *Committer) Do(ctx context.Context, t Txn) (Result, error) {
 
 // Go hands over one Txn and does not block. The Txn's slices must not change
 // afterwards. Then must not put the same key twice, and Else may only get. Txns
-// that meet in a key are sent in the order in which they were handed over,
-// unless a lane is slow.
+// that meet in a key are sent in the order in which they were handed over: the
+// later one leaves once the earlier one can change nothing any more.
 func (c *Committer) Go(t Txn) *Pending {
 	u := newUnit(t)
 	u.owner = c
@@ -139,16 +144,25 @@ func (c *Committer) kick() {
 		if slot == nil {
 			break
 		}
-		var units []*unit
-		units, c.queue = c.batch.compose(c.queue, c.travelsAlone)
+		waiting := len(c.queue)
+		units := c.compose(slot)
 		if len(units) == 0 {
-			continue // all withdrawn
+			if len(c.queue) < waiting {
+				continue // those were withdrawn
+			}
+			break // each waits for a flight
 		}
 		slot.busy, slot.slow = true, false
 		slot.flight++
 		flight := slot.flight
-		c.wg.Go(func() { c.fly(slot, flight, units) })
+		urgent, contest := context.WithCancel(c.ctx)
+		slot.contest = contest
+		c.wg.Go(func() {
+			defer contest()
+			c.fly(slot, flight, route{life: c.ctx, urgent: urgent}, units)
+		})
 	}
+	c.contest()
 	if c.closed && len(c.queue) == 0 && !c.flying() {
 		select {
 		case <-c.idle:
@@ -175,7 +189,7 @@ func (c *Committer) free() *laneSlot {
 			idle = s
 		}
 	}
-	if flying > 1 || flying == 1 && (len(c.queue)-c.withdrawn < secondFlight || c.queue[0].txn.InOrder) {
+	if flying > 1 || flying == 1 && len(c.queue)-c.withdrawn < secondFlight {
 		return nil
 	}
 	if idle == nil && len(c.lanes) < maxLanes {
@@ -199,10 +213,10 @@ func (c *Committer) travelsAlone(origin string) bool {
 }
 
 // fly carries one batch and starts the next.
-func (c *Committer) fly(slot *laneSlot, flight int64, units []*unit) {
+func (c *Committer) fly(slot *laneSlot, flight int64, way route, units []*unit) {
 	slow := time.AfterFunc(slowFlight, func() { c.markSlow(slot, flight) })
 	defer slow.Stop()
-	left := c.carry(slot, units)
+	left := c.carry(slot, way, units)
 	// Those whose Txns were just settled are about to hand over their next ones:
 	// let them run first, or every other flight is nearly empty. On an idle
 	// machine this takes no time.
@@ -217,9 +231,10 @@ func (c *Committer) fly(slot *laneSlot, flight int64, units []*unit) {
 		}
 	}
 	if slot.lane != nil && slot.lane.gone {
-		slot.lane = nil
+		c.lose(slot)
 	}
 	slot.busy = false
+	slot.open.clear()
 	if len(left) > 0 {
 		c.queue = append(left, c.queue...)
 	}
@@ -235,46 +250,44 @@ func (c *Committer) markSlow(slot *laneSlot, flight int64) {
 	}
 }
 
-// carry sends units in the slot's lane and returns those that were not applied
-// because the lane was gone.
-func (c *Committer) carry(slot *laneSlot, units []*unit) (left []*unit) {
+// carry sends units in the slot's lane and returns those that were not applied, since
+// the lane was gone or was moved on, and that their callers still wait for.
+func (c *Committer) carry(slot *laneSlot, way route, units []*unit) (left []*unit) {
 	if slot.lane == nil {
 		lane, err := c.openLane()
 		if err != nil {
-			failAll(sendable(units), err)
+			refuseWithoutLane(way, c.store, sendable(units), err)
 			return nil
 		}
 		slot.lane = lane
 	}
-	if err := slot.lane.fly(c.ctx, c.store, units); err == nil {
+	err := slot.lane.fly(way, c.store, units)
+	if err == nil {
 		slot.lost = 0
 		return nil
 	}
-	c.dropLease(slot.lane.lease)
 	for _, u := range units {
-		if !u.isSettled() {
+		switch {
+		case u.isSettled():
+		case u.left.Load():
+			u.settle(Result{}, fmt.Errorf("%w: %w", errNotSent, errCallerGone))
+		default:
 			u.unsend()
 			left = append(left, u)
 		}
 	}
-	// Whatever takes the lanes away may take the next one too: no hot loop. An
-	// ended ctx shows in the next flight.
+	if errors.Is(err, errLaneMoved) {
+		return left
+	}
+	// What takes the lanes away may take the next one too: no hot loop. An ended ctx
+	// shows in the next flight.
 	_ = pause(c.ctx, slot.lost)
 	slot.lost++
 	return left
 }
 
-// openLane makes a lane that was never used before.
-func (c *Committer) openLane() (*lane, error) {
-	lease, owner, err := c.laneLease()
-	if err != nil {
-		if c.ctx.Err() != nil {
-			err = ErrClosed
-		}
-		return nil, fmt.Errorf("open lane: %w: %w", errNotSent, err)
-	}
-	return &lane{key: c.store.keys.Lane(owner, c.nextLane()), lease: lease, plain: c.plain, requests: &c.requests}, nil
-}
+// errCallerGone is why a Txn that was certainly not applied is not sent again.
+var errCallerGone = errors.New("its caller has gone")
 
 // forgetWithdrawn lets go of units that nobody waits for, now and then.
 func (c *Committer) forgetWithdrawn() {
@@ -310,8 +323,8 @@ func (c *Committer) Close(ctx context.Context) error {
 			u.settle(Result{}, fmt.Errorf("commit: %w", ErrClosed))
 		}
 	}
-	// A revoked lane refuses a late original for ever, as a moved one does.
-	return errors.Join(err, c.revokeLanes(ctx))
+	// A lane that has ended refuses a late original for ever, as a moved one does.
+	return errors.Join(err, c.endLanes(ctx))
 }
 
 // drain refuses new Txns and waits for those under way.

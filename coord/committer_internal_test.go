@@ -14,10 +14,16 @@ import (
 	"go.uber.org/goleak"
 )
 
+// laneLeaseNow is the lease of the lane that is used first.
 func (c *Committer) laneLeaseNow() clientv3.LeaseID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.leases.current
+	for _, s := range c.lanes {
+		if s.lane != nil {
+			return s.lane.lease
+		}
+	}
+	return 0
 }
 
 // A lane whose lease is gone takes nothing with it: what was certainly not
@@ -227,41 +233,68 @@ func TestOnlyARefusalByEtcdIsolatesAnOrigin(t *testing.T) {
 	}
 }
 
-// NOSPACE is an ambiguous answer: etcd applies first and then complains. When
-// there is room again, the outcome is found out.
-func TestSurvives_38_NoSpace(t *testing.T) {
-	t.Parallel()
-	cluster := etcdtest.New(t, etcdtest.Config{QuotaBackendBytes: 4 << 20})
-	w := worldOn(t, cluster.Client(t))
-	c := w.openedCommitter(t)
+// fillUp makes etcd refuse every put.
+func fillUp(t *testing.T, cl *clientv3.Client) {
+	t.Helper()
 	fill := strings.Repeat("x", 200<<10)
 	for n := 0; ; n++ {
-		_, err := w.client.Put(within(t), fmt.Sprintf("/fill/%d", n), fill)
+		_, err := cl.Put(within(t), fmt.Sprintf("/fill/%d", n), fill)
 		if errors.Is(err, rpctypes.ErrNoSpace) {
-			break
+			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.planBy(nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	var pending []*Pending
-	for n := range 10 {
-		pending = append(pending, c.Go(putTxn(fmt.Sprintf("%s%d", w.data, n), "")))
-	}
-	w.waitSent(t, 2)
-	cancel()
-	_, err := pending[0].Wait(ctx)
-	wantErr(t, err, ErrUnknown)
-	wantErr(t, err, rpctypes.ErrNoSpace)
-	makeRoom(t, w.client)
-	for n, p := range pending {
-		if r := mustWait(t, p); !r.Succeeded {
-			t.Error("not applied after there was room again")
+}
+
+// A full etcd: what puts is told so at once and wrote nothing, what only deletes under
+// a guard gets through, by a committer that has no lane yet too.
+func TestSurvives_38_NoSpace(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.New(t, etcdtest.Config{QuotaBackendBytes: 4 << 20})
+	w := worldOn(t, cluster.Client(t))
+	used, fresh := w.openedCommitter(t), w.committer(t)
+	rev := map[*Committer]int64{used: w.put(t, "used", ""), fresh: w.put(t, "fresh", "")}
+	fillUp(t, w.client)
+	for c, name := range map[*Committer]string{used: "used", fresh: "fresh"} {
+		for n := range 3 {
+			_, err := c.Do(within(t), putTxn(fmt.Sprintf("%s%d", w.data, n), ""))
+			wantErr(t, err, rpctypes.ErrNoSpace)
+			if errors.Is(err, ErrUnknown) {
+				t.Errorf("%s: got %v, want a certain error", name, err)
+			}
+			wantVersions(t, w, map[string]int64{fmt.Sprint(n): 0})
 		}
-		wantVersions(t, w, map[string]int64{fmt.Sprint(n): 1})
+		guarded := func(rev int64) Txn {
+			return Txn{If: guardOf(w.data+name, rev, ""), Then: []clientv3.Op{clientv3.OpDelete(w.data + name)}}
+		}
+		if r, err := c.Do(within(t), guarded(rev[c]-1)); err != nil || r.Succeeded {
+			t.Errorf("%s: a delete under a stale guard: got %v %v, want refused", name, r.Succeeded, err)
+		}
+		mustApply(t, c, guarded(rev[c]))
+		wantVersions(t, w, map[string]int64{name: 0})
+		_, err := c.Do(within(t), Txn{Then: []clientv3.Op{clientv3.OpDelete(w.data + "x")}})
+		wantErr(t, err, rpctypes.ErrNoSpace) // it could be applied twice
 	}
+	makeRoom(t, w.client)
+	for _, c := range []*Committer{used, fresh} {
+		mustApply(t, c, putTxn(w.data+"room", ""))
+	}
+}
+
+// Etcd's quota may apply a batch and complain all the same: what the lane holds tells.
+func TestAppliedAlthoughThereIsNoSpace(t *testing.T) {
+	w := newWorld(t)
+	c := w.openedCommitter(t)
+	w.faults(fault{lose: rpctypes.ErrNoSpace})
+	if r, err := c.Do(within(t), putTxn(w.data+"k", "")); err != nil || !r.Succeeded {
+		t.Errorf("got %v %v, want applied", r.Succeeded, err)
+	}
+	w.faults(fault{refuse: errLost}, fault{refuse: rpctypes.ErrNoSpace}, fault{refuse: rpctypes.ErrNoSpace})
+	_, err := c.Do(within(t), putTxn(w.data+"l", ""))
+	wantErr(t, err, rpctypes.ErrNoSpace)
+	wantVersions(t, w, map[string]int64{"k": 1, "l": 0})
 }
 
 func makeRoom(t *testing.T, cl *clientv3.Client) {

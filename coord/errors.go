@@ -195,6 +195,12 @@ func isLeaseNotFound(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
 }
 
+// isNoSpace tells that etcd was full. That proves nothing yet: its quota is looked at
+// before a Txn is applied and once more behind it.
+func isNoSpace(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace)
+}
+
 func isCompacted(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted)
 }

@@ -42,6 +42,19 @@ type faultBackend struct {
 	late     []Txn
 	started  chan struct{} // closed and replaced when a Txn comes in
 	onGrant  func()        // called before a lease is granted
+	onRevoke func() error  // called before a lease is revoked, which an error refuses
+}
+
+func (b *faultBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
+	b.mu.Lock()
+	onRevoke := b.onRevoke
+	b.mu.Unlock()
+	if onRevoke != nil {
+		if err := onRevoke(); err != nil {
+			return 0, err
+		}
+	}
+	return b.backend.revoke(ctx, id)
 }
 
 func (b *faultBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {

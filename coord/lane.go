@@ -36,12 +36,25 @@ type lane struct {
 	// gone is set when the lane was lost: its lease ended or somebody else wrote
 	// it. A lane that is gone is never used again.
 	gone bool
+	// ended is closed once no late original can arrive in the lane any more.
+	ended chan struct{}
 	// requests counts what is sent, over all lanes of a committer.
 	requests *atomic.Int64
 }
 
-// errLaneGone sends a batch that was certainly not applied to another lane.
-var errLaneGone = errors.New("lane gone")
+// errLaneGone sends a batch that was certainly not applied to another lane, and
+// errLaneMoved sends it again: an empty batch has taken its place.
+var (
+	errLaneGone  = errors.New("lane gone")
+	errLaneMoved = errors.New("a later write to the same key needed the outcome")
+)
+
+// route is what bounds a flight: the committer's life, never a caller's, and urgent,
+// which ends when a later write needs the outcome of an answer that is overdue.
+type route struct{ life, urgent context.Context }
+
+// contested tells that a later write needs the outcome.
+func (w route) contested() bool { return w.urgent.Err() != nil && w.life.Err() == nil }
 
 // stubborn is how often a batch is repeated after an error that is not known to
 // pass before an empty batch finds out what became of it.
@@ -94,9 +107,9 @@ func (l *lane) try(ctx context.Context, s *Store, txn Txn) (*clientv3.TxnRespons
 }
 
 // fly sends a batch until its outcome is known, and settles its units. After
-// errLaneGone the units that are not settled were certainly not applied and need
-// another lane. ctx is the committer's life, never a caller's.
-func (l *lane) fly(ctx context.Context, s *Store, units []*unit) error {
+// errLaneGone and errLaneMoved the units that are not settled were certainly not
+// applied.
+func (l *lane) fly(way route, s *Store, units []*unit) error {
 	units = sendable(units)
 	if len(units) == 0 {
 		return nil
@@ -108,18 +121,18 @@ func (l *lane) fly(ctx context.Context, s *Store, units []*unit) error {
 	// an earlier try have been applied.
 	var doubt error
 	for try := 0; ; try++ {
-		if doubt == nil && ctx.Err() != nil {
+		if doubt == nil && way.life.Err() != nil {
 			failAll(units, fmt.Errorf("%w: %w", errNotSent, ErrClosed))
 			return nil
 		}
-		resp, err := l.try(ctx, s, txn)
+		resp, err := l.try(way.urgent, s, txn)
 		switch {
 		case err == nil && resp.Succeeded:
 			l.last = resp.Header.Revision
 			if doubt != nil {
 				s.log.Debug("lost answer: the batch was not applied", zap.String("lane", l.key), zap.Int("try", try))
 			}
-			settleAll(ctx, s, units, resp, lean)
+			settleAll(way.life, s, units, resp, lean)
 			return nil
 		case err == nil && lean && l.unmoved(resp):
 			// A common compare does not hold. The nonce stays, so that an earlier try
@@ -128,22 +141,41 @@ func (l *lane) fly(ctx context.Context, s *Store, units []*unit) error {
 			txn = l.wrap(units, nonce, lean)
 			continue
 		case err == nil:
-			return l.lost(ctx, s, units, resp.Responses[0].GetResponseRange(), nonce, doubt)
+			return l.lost(way, s, units, resp.Responses[0].GetResponseRange(), nonce, doubt)
 		case notApplied(err) && doubt == nil:
-			return l.refused(ctx, s, units, err)
-		case ctx.Err() != nil:
+			return l.refused(way, s, units, err)
+		case way.life.Err() != nil:
 			l.gone = true
-			failAll(units, unknown(errCutShort, err))
+			l.failOpen(units, unknown(errCutShort, err))
 			return nil
-		case final(err, try):
-			return l.supersede(ctx, s, units, nonce, err)
+		case isNoSpace(err) && doubt == nil:
+			return l.full(way, s, units, nonce, err)
+		case way.contested():
+			return l.supersede(way, s, units, nonce, errLaneMoved)
+		case isNoSpace(err), final(err, try):
+			return l.supersede(way, s, units, nonce, err)
 		}
 		doubt = err
 		tell(units, err)
 		s.log.Debug("answer lost, repeat batch", zap.String("lane", l.key), zap.Int("try", try), zap.Error(err))
-		// The loop's head or the next try's error tells when ctx ends meanwhile.
-		_ = pause(ctx, try)
+		// The loop's head or the next try's error tells when a ctx ends meanwhile.
+		_ = pause(way.urgent, try)
 	}
+}
+
+// full decides a batch that etcd had no space for: it may apply such a batch and
+// complain all the same. The answer ends the only try, so what the lane holds now
+// says which.
+func (l *lane) full(way route, s *Store, units []*unit, nonce string, cause error) error {
+	found, err := readAll(way.life, s, []clientv3.Op{clientv3.OpGet(l.key)})
+	if err != nil {
+		return l.supersede(way, s, units, nonce, cause)
+	}
+	if holds(found[0], nonce) > 0 {
+		return l.lost(way, s, units, found[0], nonce, cause)
+	}
+	refuseWithoutLane(way, s, units, cause)
+	return nil
 }
 
 // final tells that repeating a batch is no use although an earlier try may have
@@ -155,20 +187,46 @@ func final(err error, try int) bool {
 	return notApplied(err) || tooLargeToReceive(err) || try >= stubborn && !passing(err)
 }
 
-// supersede decides a batch that etcd refuses while an earlier try of it may
-// still arrive: an empty batch takes its place in the lane, after which a late
-// original is refused for ever.
-func (l *lane) supersede(ctx context.Context, s *Store, units []*unit, nonce string, cause error) error {
-	got, err := l.advance(ctx, s)
+// supersede decides a batch of which an earlier try may still arrive, where repeating
+// it is no use: an empty batch takes its place in the lane, or, where nothing can be
+// put, the lane is ended. After either a late original is refused for ever.
+func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause error) error {
+	got, err := l.advance(way.life, s)
+	if err != nil && way.life.Err() == nil {
+		l.gone = true
+		if held, rerr := l.revoke(way.life, s); rerr == nil {
+			if holds(held, nonce) > 0 {
+				return l.lost(way, s, units, held, nonce, cause)
+			}
+			if errors.Is(cause, errLaneMoved) {
+				return errLaneGone
+			}
+			refuseWithoutLane(way, s, units, cause)
+			return nil
+		}
+	}
 	switch {
 	case err != nil:
 		l.gone = true
-		failAll(units, unknown(cause, err))
+		l.failOpen(units, unknown(cause, err))
+		return nil
+	case got == nil && errors.Is(cause, errLaneMoved):
+		return errLaneMoved
+	case got == nil && isNoSpace(cause):
+		refuseWithoutLane(way, s, units, cause)
 		return nil
 	case got == nil:
-		return l.refused(ctx, s, units, cause)
+		return l.refused(way, s, units, cause)
 	}
-	return l.lost(ctx, s, units, got, nonce, cause)
+	return l.lost(way, s, units, got, nonce, cause)
+}
+
+// failOpen settles units whose outcome may change yet, until the lane has ended.
+func (l *lane) failOpen(units []*unit, err error) {
+	for _, u := range units {
+		u.fixed = l.ended
+		u.settle(Result{}, err)
+	}
 }
 
 // advance puts an empty batch into the lane. It returns nil when that was
@@ -190,7 +248,7 @@ func (l *lane) advance(ctx context.Context, s *Store) (*pb.RangeResponse, error)
 				return nil, nil
 			}
 			return got, nil
-		case notApplied(err) && !errors.Is(err, errNotSent) || ctx.Err() != nil:
+		case notApplied(err) && !errors.Is(err, errNotSent) || isNoSpace(err) || ctx.Err() != nil:
 			return nil, err
 		}
 		if perr := pause(ctx, try); perr != nil {
@@ -215,11 +273,11 @@ func (l *lane) unmoved(resp *clientv3.TxnResponse) bool {
 }
 
 // lost judges a batch whose lane compare did not hold.
-func (l *lane) lost(ctx context.Context, s *Store, units []*unit, got *pb.RangeResponse, nonce string, doubt error) error {
+func (l *lane) lost(way route, s *Store, units []*unit, got *pb.RangeResponse, nonce string, doubt error) error {
 	if rev := holds(got, nonce); rev > 0 {
 		l.last = rev
 		s.log.Debug("lost answer: the batch was applied", zap.String("lane", l.key), zap.Int64("revision", rev))
-		l.resolve(ctx, s, units, rev)
+		l.resolve(way.life, s, units, rev)
 		return nil
 	}
 	l.gone = true
@@ -232,23 +290,23 @@ func (l *lane) lost(ctx context.Context, s *Store, units []*unit, got *pb.RangeR
 
 // refused handles a definite error: nothing was applied. A batch is split in
 // halves until the culprit is alone.
-func (l *lane) refused(ctx context.Context, s *Store, units []*unit, err error) error {
-	if isLeaseNotFound(err) && !l.alive(ctx, s) {
+func (l *lane) refused(way route, s *Store, units []*unit, err error) error {
+	if isLeaseNotFound(err) && !l.alive(way.life, s) {
 		return errLaneGone
 	}
 	if len(units) == 1 {
 		units[0].culprit = !errors.Is(err, errNotSent)
-		units[0].settle(Result{}, err)
+		refuseWithoutLane(way, s, units, err)
 		return nil
 	}
 	half := len(units) / 2
-	if err := l.fly(ctx, s, units[:half]); err != nil {
+	if err := l.fly(way, s, units[:half]); err != nil {
 		return err
 	}
 	if l.gone {
 		return errLaneGone
 	}
-	return l.fly(ctx, s, units[half:])
+	return l.fly(way, s, units[half:])
 }
 
 // alive finds out whose lease a "lease not found" meant: an empty batch needs

@@ -2,89 +2,60 @@ package coord
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 )
 
-const (
-	// laneTTL is how long a lane outlives its process.
-	laneTTL = 10 * time.Minute
-	// maxLaneLeases is how many leases Close revokes; older ones that were given
-	// up end by themselves.
-	maxLaneLeases = 8
-)
+// laneTTL is how long a lane outlives its process.
+const laneTTL = 10 * time.Minute
 
-// laneLeases are the leases that a committer's lanes are on: the current one,
-// for lanes to come, and those before it. The fields are under the committer's
-// mutex.
-type laneLeases struct {
-	current clientv3.LeaseID
-	owner   string // lanes/<owner>/, new with each lease
-	all     []clientv3.LeaseID
-	opened  int // numbers the lanes, so that no name is used twice
-}
-
-// laneLease returns the current lease, granting one if there is none.
-func (c *Committer) laneLease() (clientv3.LeaseID, string, error) {
-	c.mu.Lock()
-	id, owner := c.leases.current, c.leases.owner
-	c.mu.Unlock()
-	if id != 0 {
-		return id, owner, nil
-	}
-	id, _, err := c.store.Grant(c.ctx, laneTTL)
+// openLane makes a lane that was never used before, on a lease of its own: ending the
+// lease ends this lane and no other.
+func (c *Committer) openLane() (*lane, error) {
+	lease, _, err := c.store.Grant(c.ctx, laneTTL)
 	if err != nil {
-		return 0, "", err
+		if c.ctx.Err() != nil {
+			err = ErrClosed
+		}
+		return nil, fmt.Errorf("open lane: %w: %w", errNotSent, err)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := &c.leases
-	l.all = append(l.all, id)
-	l.all = l.all[max(0, len(l.all)-maxLaneLeases):]
-	if l.current == 0 { // else another slow lane was faster, and this one stays empty
-		l.current, l.owner = id, c.identity+"."+hex16(uint64(id))
-		c.wg.Go(func() { c.renewLanes(id) })
+	n := c.opened
+	c.opened++
+	c.mu.Unlock()
+	l := &lane{
+		key: c.store.keys.Lane(c.identity+"."+hex16(uint64(lease)), n), lease: lease,
+		plain: c.plain, requests: &c.requests, ended: make(chan struct{}),
 	}
-	return l.current, l.owner, nil
+	c.wg.Go(func() { c.renewLane(l) })
+	return l, nil
 }
 
-func (c *Committer) nextLane() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.leases.opened++
-	return c.leases.opened - 1
-}
-
-// dropLease keeps lanes to come off a lease that a lane was lost with.
-func (c *Committer) dropLease(id clientv3.LeaseID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.leases.current == id {
-		c.leases.current, c.leases.owner = 0, ""
-	}
-}
-
-// renewLanes keeps a lease until it is gone or the committer closed.
-func (c *Committer) renewLanes(id clientv3.LeaseID) {
+// renewLane keeps a lane's lease until the lane has ended or the committer closed.
+func (c *Committer) renewLane(l *lane) {
 	tick := time.NewTicker(laneTTL / 3)
 	defer tick.Stop()
 	for {
 		select {
 		case <-c.ctx.Done():
 			return
+		case <-l.ended:
+			return
 		case <-tick.C:
 		}
-		if !c.renewLanesOnce(id) {
-			c.dropLease(id)
-			return
+		if !c.renewLaneOnce(l.lease) {
+			return // its next flight finds out
 		}
 	}
 }
 
-// renewLanesOnce tries until an answer came; false means that the lease is gone.
-func (c *Committer) renewLanesOnce(id clientv3.LeaseID) bool {
+// renewLaneOnce tries until an answer came; false means that the lease is gone.
+func (c *Committer) renewLaneOnce(id clientv3.LeaseID) bool {
 	r := c.store.backend.renewer(id)
 	defer r.close()
 	for try := 0; ; try++ {
@@ -97,24 +68,108 @@ func (c *Committer) renewLanesOnce(id clientv3.LeaseID) bool {
 		if pause(c.ctx, try) != nil {
 			return true
 		}
-		c.store.log.Debug("renew lanes", zap.Error(err))
+		c.store.log.Debug("renew lane", zap.Error(err))
 	}
 }
 
-// revokeLanes ends all leases, with their lanes; each is tried once even when ctx
-// has ended.
-func (c *Committer) revokeLanes(ctx context.Context) error {
+// lostLane is a lane that is used no more, although an original may still arrive in it.
+type lostLane struct {
+	lane *lane
+	open openKeys // of its last flight
+}
+
+// lose takes a lane that is gone out of its slot and ends it behind: until then the
+// keys of its last flight stay open. Called with mu held.
+func (c *Committer) lose(slot *laneSlot) {
+	l := &lostLane{lane: slot.lane, open: slot.open}
+	slot.lane, slot.open = nil, openKeys{}
+	c.ending = append(c.ending, l)
+	if c.ctx.Err() == nil { // else Close ends it
+		c.wg.Go(func() { c.endLane(l) })
+	}
+}
+
+// endLane ends the lease of a lost lane, or waits until it has run out: a late original
+// is refused from then on.
+func (c *Committer) endLane(l *lostLane) {
+	for began, try := time.Now(), 0; time.Since(began) < laneTTL+time.Minute; try++ {
+		err := c.store.Revoke(c.ctx, l.lane.lease)
+		if err == nil {
+			break
+		}
+		c.store.log.Debug("end lane", zap.String("lane", l.lane.key), zap.Error(err))
+		if !sleep(c.ctx, min(50*time.Millisecond<<min(try, 9), 20*time.Second)) {
+			return // Close ends it
+		}
+	}
 	c.mu.Lock()
-	leases := c.leases.all
-	c.leases = laneLeases{opened: c.leases.opened}
+	defer c.mu.Unlock()
+	c.over(l)
+	c.kick()
+}
+
+// over forgets a lost lane that has ended. Called with mu held.
+func (c *Committer) over(l *lostLane) {
+	for i, e := range c.ending {
+		if e == l {
+			c.ending = append(c.ending[:i:i], c.ending[i+1:]...)
+			l.lane.end()
+			return
+		}
+	}
+}
+
+// endLanes ends all lanes when the committer is closed; each is tried once even when
+// ctx has ended.
+func (c *Committer) endLanes(ctx context.Context) error {
+	c.mu.Lock()
+	all := c.ending
+	for _, s := range c.lanes {
+		if s.lane != nil {
+			all = append(all, &lostLane{lane: s.lane})
+		}
+	}
+	c.lanes, c.ending = nil, nil
 	c.mu.Unlock()
 	ctx, cancel := boundedCleanup(ctx)
 	defer cancel()
 	var err error
-	for _, id := range leases {
-		if rerr := c.store.Revoke(ctx, id); rerr != nil {
+	for _, l := range all {
+		rerr := c.store.Revoke(ctx, l.lane.lease)
+		if rerr != nil {
 			err = rerr // one of them is enough to say: they share their cause
+			continue
 		}
+		l.lane.end()
 	}
 	return err
+}
+
+// end says that no late original can arrive in the lane any more.
+func (l *lane) end() {
+	select {
+	case <-l.ended:
+	default:
+		close(l.ended)
+	}
+}
+
+// revoke ends the lane where nothing can be put any more, and returns what the lane
+// held at its end. An error means that the outcome of what was sent cannot be read.
+func (l *lane) revoke(ctx context.Context, s *Store) (*pb.RangeResponse, error) {
+	rev, err := s.revoke(ctx, l.lease)
+	if err != nil {
+		return nil, err
+	}
+	l.end()
+	if rev == 0 {
+		return nil, errors.New("the lane's lease had ended before")
+	}
+	// The lease takes the lane with it at rev, so the revision before shows its last
+	// value; a lane that was never written is not there either way.
+	found, err := readAll(ctx, s, []clientv3.Op{clientv3.OpGet(l.key, clientv3.WithRev(rev-1))})
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
 }

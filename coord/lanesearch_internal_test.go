@@ -53,7 +53,8 @@ func (b *heldBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, er
 		defer b.mu.Unlock()
 		return b.etcd.Commit(t.If, t.Then, t.Else)
 	}
-	r := &heldRequest{lane: string(t.Then[0].KeyBytes()), txn: t, fate: make(chan heldAnswer, 1)}
+	lane := string(t.Then[0].KeyBytes())
+	r := &heldRequest{lane: lane[strings.LastIndex(lane, "/"):], txn: t, fate: make(chan heldAnswer, 1)}
 	b.held = append(b.held, r)
 	b.mu.Unlock()
 	select {
@@ -81,10 +82,11 @@ func (b *heldBackend) grant(_ context.Context, id clientv3.LeaseID, ttl int64) (
 	return ttl, b.etcd.Grant(int64(id), ttl)
 }
 
-func (b *heldBackend) revoke(_ context.Context, id clientv3.LeaseID) error {
+func (b *heldBackend) revoke(_ context.Context, id clientv3.LeaseID) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.etcd.Revoke(int64(id))
+	err := b.etcd.Revoke(int64(id))
+	return b.etcd.Rev(), err
 }
 
 // apply is a Txn's arrival.

@@ -19,7 +19,8 @@ func (p *Pending) Result() (Result, error) { return p.result, p.err }
 // Wait blocks until the outcome is known or ctx ends. When ctx ends first, a
 // Txn that was not sent yet is withdrawn and the error is ctx's cause; of one
 // that was sent the outcome is [ErrUnknown] for now, and the committer goes on
-// finding it out: see Done.
+// finding it out: see Done. One that turns out not to have been applied is not sent
+// again then.
 func (p *Pending) Wait(ctx context.Context) (Result, error) {
 	u := (*unit)(p)
 	if u.isSettled() {
@@ -42,5 +43,17 @@ func (p *Pending) Wait(ctx context.Context) (Result, error) {
 	if u.isSettled() {
 		return p.Result()
 	}
+	u.left.Store(true)
+	u.owner.callerLeft()
 	return Result{}, unknown(cause)
+}
+
+// Fixed is closed once what etcd holds can not be changed by the Txn any more. It is
+// valid once Done is closed, and closed then unless the outcome is [ErrUnknown]: a late
+// original may be applied until its lane has ended.
+func (p *Pending) Fixed() <-chan struct{} {
+	if p.fixed != nil {
+		return p.fixed
+	}
+	return p.settled
 }

@@ -173,7 +173,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 			return id, ttl, nil
 		case ctx.Err() != nil:
 			return 0, 0, fmt.Errorf("grant lease: %w: %w", causeOf(ctx), err)
-		case notApplied(err) || isAuthError(err):
+		case notApplied(err) || isAuthError(err) || isNoSpace(err):
 			return 0, 0, fmt.Errorf("grant lease: %w", err)
 		}
 		if perr := pause(ctx, try); perr != nil {
@@ -190,20 +190,29 @@ const revokeTries = 3
 // blocks until the answer, ctx's end, or three requests without an answer; after
 // an error the lease may or may not be gone.
 func (s *Store) Revoke(ctx context.Context, id clientv3.LeaseID) error {
+	_, err := s.revoke(ctx, id)
+	return err
+}
+
+// revoke is Revoke; rev is the revision at which the lease's keys went, 0 when nothing
+// tells: then the lease was gone, or an answer was lost.
+func (s *Store) revoke(ctx context.Context, id clientv3.LeaseID) (rev int64, err error) {
 	for try := 0; ; try++ {
 		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		err := s.backend.revoke(reqCtx, id)
+		rev, err := s.backend.revoke(reqCtx, id)
 		cancel()
 		switch {
-		case err == nil || isLeaseNotFound(err):
-			return nil
+		case err == nil:
+			return rev, nil
+		case isLeaseNotFound(err):
+			return 0, nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("revoke lease: %w: %w", causeOf(ctx), err)
+			return 0, fmt.Errorf("revoke lease: %w: %w", causeOf(ctx), err)
 		case notApplied(err) || isAuthError(err) || try+1 >= revokeTries:
-			return fmt.Errorf("revoke lease: %w", err)
+			return 0, fmt.Errorf("revoke lease: %w", err)
 		}
 		if perr := pause(ctx, try); perr != nil {
-			return fmt.Errorf("revoke lease: %w: %w", perr, err)
+			return 0, fmt.Errorf("revoke lease: %w: %w", perr, err)
 		}
 	}
 }

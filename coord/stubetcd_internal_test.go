@@ -167,7 +167,7 @@ func (e *stubEtcd) grant(_ context.Context, _ clientv3.LeaseID, ttl int64) (int6
 	return max(ttl, e.ttl), nil
 }
 
-func (e *stubEtcd) revoke(_ context.Context, id clientv3.LeaseID) error {
+func (e *stubEtcd) revoke(_ context.Context, id clientv3.LeaseID) (int64, error) {
 	e.called("revoke")
 	e.mu.Lock()
 	var key string
@@ -178,7 +178,7 @@ func (e *stubEtcd) revoke(_ context.Context, id clientv3.LeaseID) error {
 	}
 	e.mu.Unlock()
 	e.delete(key)
-	return nil
+	return 0, nil
 }
 
 func (e *stubEtcd) usage(context.Context) (size, quota int64, err error) { return 0, 0, nil }

@@ -52,11 +52,14 @@ type unit struct {
 
 	owner   *Committer // told of a withdrawal; nil in tests
 	phase   atomic.Int32
+	left    atomic.Bool           // its caller has gone without the outcome
 	trouble atomic.Pointer[error] // the last ambiguous answer
 	settled chan struct{}
 	// The rest is written before settled is closed, and read after it.
 	result Result
 	err    error
+	// fixed is closed once the outcome can change no more; nil: it is settled.
+	fixed <-chan struct{}
 	// culprit tells that etcd itself refused this unit, alone in its Txn.
 	culprit bool
 }

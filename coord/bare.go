@@ -1,0 +1,70 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+)
+
+// refuseWithoutLane settles units that were certainly not applied because of cause.
+// Where it is the lane that cannot be written, since etcd is full or denies it, a unit
+// that needs none is sent without: what frees space gets through.
+func refuseWithoutLane(way route, s *Store, units []*unit, cause error) {
+	stuck := isNoSpace(cause) || isDenied(cause)
+	if isNoSpace(cause) {
+		cause = fmt.Errorf("etcd is out of space, nothing was written: delete what is not needed, compact, defragment and disarm the alarm: %w", cause)
+	}
+	for _, u := range units {
+		if !stuck || !u.deletesOnce() {
+			u.settle(Result{}, cause)
+			continue
+		}
+		u.settle(flyBare(way.life, s, u.txn))
+	}
+}
+
+// deletesOnce tells that the unit only deletes, under a compare that its own success
+// makes false for ever: sent again, it is never applied twice.
+func (u *unit) deletesOnce() bool {
+	for _, op := range u.txn.Then {
+		if !op.IsDelete() {
+			return false
+		}
+	}
+	for i := range u.txn.If {
+		c := u.txn.If[i].GetCompare()
+		if c.Target != pb.Compare_MOD || c.Result != pb.Compare_EQUAL || c.GetModRevision() <= 0 || len(c.RangeEnd) > 0 {
+			continue
+		}
+		for _, op := range u.txn.Then {
+			if covers(op, c.Key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// flyBare sends a Txn without a lane until its outcome is known. A refusal after a lost
+// answer may be its own success: that is unknown.
+func flyBare(ctx context.Context, s *Store, t Txn) (Result, error) {
+	var doubt error
+	for try := 0; ; try++ {
+		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+		resp, err := s.txn(reqCtx, t)
+		cancel()
+		switch {
+		case err == nil && (resp.Succeeded || doubt == nil):
+			return judge((*pb.TxnResponse)(resp), resp.Header.Revision), nil
+		case err == nil:
+			return Result{}, unknown(doubt)
+		case notApplied(err) && doubt == nil:
+			return Result{}, err
+		case final(err, try) || ctx.Err() != nil:
+			return Result{}, unknown(doubt, err)
+		}
+		doubt = err
+		_ = pause(ctx, try) // the next try tells when ctx ended
+	}
+}
