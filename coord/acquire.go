@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 // claimable is what a lock, a leadership and a semaphore have in common: claims
@@ -40,15 +39,17 @@ var entries atomic.Int64
 // claim or entry is left behind that nobody knows.
 func (c *claimable) acquire(ctx context.Context, wait bool) (*Hold, error) {
 	a := &acquisition{claimable: c, me: claimer{sid: c.s.id, rev: c.s.createRev, nonce: NewNonce()}}
-	if err := c.s.Adopt(a.me.nonce, nil); err != nil {
+	if err := c.s.Track(a.me.nonce, a.leave); err != nil {
 		return nil, fmt.Errorf("acquire %s: %w", c.keys.what, err)
 	}
 	ctx, cancel := c.s.Context(ctx)
 	defer cancel()
 	h, err := a.run(ctx, wait)
 	if err != nil {
-		if !a.left || !c.s.aside.start(a.abandon) {
-			c.s.Forget(a.me.nonce)
+		if a.left {
+			c.s.book.Settle(a.me.nonce)
+		} else {
+			c.s.book.Untrack(a.me.nonce)
 		}
 		return nil, fmt.Errorf("acquire %s: %w", c.keys.what, err)
 	}
@@ -181,33 +182,32 @@ func (a *acquisition) watched(v claimView) []string {
 	return keys
 }
 
-// abandon cleans up behind an acquisition that failed: its entry is withdrawn, and
-// a claim that was made, or is handed over in this moment, is given up. It first
-// waits until the last Txn's outcome is known: after that none of ours can arrive
-// late. What it has no time for, the end of the session's lease takes care of.
-func (a *acquisition) abandon(ctx context.Context) {
-	defer a.s.Forget(a.me.nonce)
-	select {
-	case <-a.last.Done():
-	case <-ctx.Done():
-		return
+// leave ends an acquisition that failed: its entry is withdrawn, and a claim that was
+// made, or is handed over in this moment, is given up. It first waits until the last Txn
+// can change nothing any more: after that none of ours can arrive late.
+func (a *acquisition) leave(ctx context.Context) error {
+	for _, sent := range []func() <-chan struct{}{a.last.Done, a.last.Fixed} {
+		select {
+		case <-sent():
+		case <-ctx.Done():
+			return causeOf(ctx)
+		}
 	}
-	for try := 0; ; try++ {
-		done, err := a.leave(ctx)
-		if err == nil && done {
-			return
-		}
-		if err != nil {
-			a.s.log.Debug("withdraw", zap.String("from", a.keys.what), zap.Error(err))
-		}
-		if pause(ctx, try) != nil {
-			return
+	for lost := 0; ; lost++ {
+		done, err := a.leaveOnce(ctx)
+		switch {
+		case err != nil:
+			return fmt.Errorf("withdraw from %s: %w", a.keys.what, err)
+		case done:
+			return nil
+		case lost >= atOnce:
+			return fmt.Errorf("withdraw from %s: %w", a.keys.what, ErrRefused) // it is tried again
 		}
 	}
 }
 
-// leave makes one attempt to be gone.
-func (a *acquisition) leave(ctx context.Context) (done bool, err error) {
+// leaveOnce makes one attempt to be gone.
+func (a *acquisition) leaveOnce(ctx context.Context) (done bool, err error) {
 	v, err := a.read(ctx)
 	if err != nil {
 		return false, err
@@ -215,7 +215,8 @@ func (a *acquisition) leave(ctx context.Context) (done bool, err error) {
 	for _, s := range v.slots {
 		if s.nonce == a.me.nonce {
 			f := Fence{Key: s.key, Token: Token(s.rev), Nonce: s.nonce}
-			r, err := a.s.committer.Do(ctx, a.txns.release(f, v, a.s.clock().wall))
+			txn, _ := a.txns.release(f, v, a.s.clock().wall)
+			r, err := a.s.committer.Do(ctx, txn)
 			return r.Succeeded, err
 		}
 	}

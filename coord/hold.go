@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
 // Hold is a claim that is held: a lock, a permit, or a leadership. It ends with
@@ -16,17 +18,9 @@ type Hold struct {
 	c     *claimable
 	fence Fence
 
-	life context.Context // ends with the hold; its cause is why
-	end  context.CancelCauseFunc
-
-	mu     sync.Mutex
-	giving *giving // non-nil once giving up began
-}
-
-// giving is one attempt to give a hold up.
-type giving struct {
-	done chan struct{}
-	err  error // valid once done is closed
+	life   context.Context // ends with the hold; its cause is why
+	end    context.CancelCauseFunc
+	closer *claims.Closer
 }
 
 // hold makes the claim ours to use, and watches it.
@@ -34,7 +28,8 @@ func (a *acquisition) hold(key string, rev int64) (*Hold, error) {
 	a.left = true // until the hold has it
 	h := &Hold{c: a.claimable, fence: Fence{Key: key, Token: Token(rev), Nonce: a.me.nonce}}
 	h.life, h.end = context.WithCancelCause(context.Background())
-	if err := a.s.Adopt(a.me.nonce, h.Release); err != nil {
+	h.closer = claims.NewCloser(a.s.book, a.me.nonce, a.s.aside.start)
+	if err := a.s.Keep(a.me.nonce, func(ctx context.Context) error { return unlessOver(h.Release(ctx)) }); err != nil {
 		return nil, err // the session ended between the Txn and here: given up behind
 	}
 	if !a.s.aside.start(h.watch) {
@@ -96,22 +91,44 @@ func (h *Hold) Verify(ctx context.Context) error {
 // Release gives the claim up: to the first waiter, where there is one. It blocks
 // until that is certain or ctx ends; then it goes on behind. It returns nil when the
 // claim was given up, [ErrFenced] when it was not ours any more, [ErrUnknown] when
-// ctx ended first. A further call waits for the first and returns the same.
+// ctx ended first or the outcome is lost; after any other error the hold is as before.
+// A further call waits for the first and returns the same.
 func (h *Hold) Release(ctx context.Context) error {
-	return h.giveUp(ctx, func(v claimView) (Txn, error) { return h.c.txns.release(h.fence, v, h.c.s.clock().wall), nil })
+	err := h.closer.Close(ctx, h.way(func(v claimView) (Txn, string, error) {
+		txn, wrote := h.c.txns.release(h.fence, v, h.c.s.clock().wall)
+		return txn, wrote, nil
+	}))
+	return h.givenUp(err)
 }
 
 // Transfer hands the claim over, in one Txn, to the waiter of the session named,
 // so that there is no moment without an owner. Without such a waiter it returns
 // [ErrRefused] and changes nothing. Otherwise it is like [Hold.Release].
 func (h *Hold) Transfer(ctx context.Context, sid string) error {
-	return h.giveUp(ctx, func(v claimView) (Txn, error) {
+	err := h.closer.Close(ctx, h.way(func(v claimView) (Txn, string, error) {
 		e, err := v.waiter(sid, h.c.keys.what)
 		if err != nil {
-			return Txn{}, err
+			return Txn{}, "", err
 		}
-		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), nil
-	})
+		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), e.Claim, nil
+	}))
+	return h.givenUp(err)
+}
+
+// givenUp is what a caller hears of giving the claim up.
+func (h *Hold) givenUp(err error) error {
+	if err == nil || errors.Is(err, claims.ErrSettled) {
+		return nil
+	}
+	return fmt.Errorf("release %s: %w", h.c.keys.what, err)
+}
+
+// unlessOver is err, unless it says that there is nothing left to end.
+func unlessOver(err error) error {
+	if errors.Is(err, ErrFenced) || errors.Is(err, claims.ErrSettled) {
+		return nil
+	}
+	return err
 }
 
 // waiter is the first entry of a session.
@@ -124,96 +141,60 @@ func (v claimView) waiter(sid, what string) (entryView, error) {
 	return entryView{}, fmt.Errorf("%w: session %s does not wait for %s", ErrRefused, sid, what)
 }
 
-// giveUp ends the hold once, by the Txn that build makes of what it sees.
-func (h *Hold) giveUp(ctx context.Context, build func(claimView) (Txn, error)) error {
-	for {
-		g, mine := h.begin(ctx, build)
-		select {
-		case <-g.done:
-		case <-ctx.Done():
-			return fmt.Errorf("release %s: %w", h.c.keys.what, unknown(causeOf(ctx)))
-		}
-		switch {
-		case g.err == nil:
-			return nil
-		case mine || errors.Is(g.err, ErrFenced):
-			return fmt.Errorf("release %s: %w", h.c.keys.what, g.err)
-		}
-		// Another's attempt changed nothing, such as a transfer that was refused:
-		// ours has its turn.
+// way ends the hold by the Txn that build makes of what it sees; the nonce that build
+// returns is the one that its Txn writes, "" when it deletes the key.
+func (h *Hold) way(build func(claimView) (Txn, string, error)) claims.Way {
+	var wrote []string
+	return claims.Way{
+		Try: func(ctx context.Context) claims.Outcome {
+			v, err := h.c.read(ctx)
+			if err != nil {
+				return notRead(err)
+			}
+			if err := v.current(h.fence); err != nil {
+				return claims.Outcome{Verdict: claims.Fenced, Err: err}
+			}
+			txn, nonce, err := build(v)
+			if err != nil {
+				return claims.Outcome{Verdict: claims.Refused, Err: err}
+			}
+			wrote = append(wrote, nonce)
+			_, o := h.c.s.committer.Attempt(ctx, txn)
+			return o
+		},
+		Followed: func(ctx context.Context) (claims.Verdict, error) { return h.followed(ctx, wrote) },
+		Unknown:  unknown,
+		Over: func(err error) {
+			if err == nil {
+				err = fmt.Errorf("hold %w", ErrClosed)
+			}
+			h.end(err)
+		},
 	}
 }
 
-// begin starts giving up, or joins who is at it.
-func (h *Hold) begin(ctx context.Context, build func(claimView) (Txn, error)) (g *giving, mine bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.giving != nil {
-		return h.giving, false
+// notRead is the outcome of a try that got no further than reading.
+func notRead(err error) claims.Outcome {
+	if isAuthError(err) {
+		return claims.Outcome{Verdict: claims.Refused, Err: err}
 	}
-	g = &giving{done: make(chan struct{})}
-	h.giving = g
-	if !h.c.s.aside.start(func(ctx context.Context) { h.finish(g, h.carry(ctx, build)) }) {
-		// The session is closing, and this is its call: it bounds it by its ctx.
-		h.mu.Unlock()
-		h.finish(g, h.carry(ctx, build))
-		h.mu.Lock()
-	}
-	return g, true
+	return claims.Outcome{Verdict: claims.Again, Err: err}
 }
 
-// finish ends the hold, unless nothing was changed: then it can be tried again.
-func (h *Hold) finish(g *giving, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	defer close(g.done)
-	g.err = err
+// followed finds out what followed the claim, after a try of which that is not known:
+// wrote are the nonces that the tries have written.
+func (h *Hold) followed(ctx context.Context, wrote []string) (claims.Verdict, error) {
+	ev, err := h.c.s.store.next(ctx, h.fence.Key, int64(h.fence.Token))
 	switch {
-	case err == nil:
-		h.end(fmt.Errorf("hold %w", ErrClosed))
-	case errors.Is(err, ErrFenced):
-		h.end(err)
-	default:
-		h.giving = nil
-		return
+	case err != nil:
+		return claims.Unsure, err
+	case ev == nil:
+		return claims.Refused, nil
+	case ev.Type == clientv3.EventTypeDelete && slices.Contains(wrote, ""),
+		ev.Type == clientv3.EventTypePut && slices.Contains(wrote, NonceOf(ev.Kv.Value)):
+		return claims.Applied, nil
 	}
-	h.c.s.Forget(h.fence.Nonce)
-}
-
-// carry sends the Txn until its outcome is certain. Each try changes the slot's
-// revision or nothing, so repeating an unknown one is safe, and a refusal behind an
-// unknown try is its success.
-func (h *Hold) carry(ctx context.Context, build func(claimView) (Txn, error)) error {
-	unsure := false
-	for try := 0; ; try++ {
-		v, err := h.c.read(ctx)
-		var txn Txn
-		if err == nil {
-			if err = v.current(h.fence); err != nil {
-				if unsure {
-					return nil
-				}
-				return err
-			}
-			if txn, err = build(v); err != nil {
-				return err
-			}
-			var r Result
-			if r, err = h.c.s.committer.Do(ctx, txn); err == nil && r.Succeeded {
-				return nil
-			}
-			unsure = unsure || errors.Is(err, ErrUnknown)
-			if err == nil && try < atOnce {
-				continue // somebody came or went: look again at once
-			}
-		}
-		if isAuthError(err) || errors.Is(err, ErrClosed) {
-			return err
-		}
-		if perr := pause(ctx, max(0, try-atOnce)); perr != nil {
-			return unknown(errors.Join(perr, err))
-		}
-	}
+	return claims.Fenced, &FencedError{Key: h.fence.Key, Wanted: h.fence.Token, Current: Token(ev.Kv.ModRevision)}
 }
 
 // current tells whether the view shows the claim of a fence.

@@ -36,19 +36,12 @@ func (h *Hold) watch(ctx context.Context) {
 // taken ends the hold for a change by somebody else; our own release says so
 // itself, unless it does not know what it did.
 func (h *Hold) taken(ctx context.Context, cause error) {
-	for h.life.Err() == nil {
-		h.mu.Lock()
-		g := h.giving
-		h.mu.Unlock()
-		if g == nil {
+	for h.life.Err() == nil && ctx.Err() == nil {
+		if !h.closer.Busy() {
 			h.end(cause)
 			return
 		}
-		select {
-		case <-g.done:
-		case <-ctx.Done():
-			return
-		}
+		h.closer.Wait(ctx)
 	}
 }
 

@@ -114,9 +114,9 @@ func (l *line) nothingLeft(sessions ...*Session) {
 	l.wants(nil)
 	for _, s := range sessions {
 		select {
-		case <-s.claims.whenEmpty():
+		case <-s.book.Drained():
 		case <-within(l.t).Done():
-			l.t.Errorf("session %s knows %d claims, want none", s.id, s.Holding())
+			l.t.Errorf("session %s knows %d claims, want none", s.id, s.book.Len())
 		}
 	}
 	l.deliver(l.t)

@@ -368,7 +368,7 @@ func (p *lockPlay) sendRelease(m *lockMessage, f Fence, v claimView) {
 	if len(v.entries) > 0 {
 		m.heir, m.me, m.entry = p.actorOf(v.entries[0].Session), claimerOf(v.entries[0]), v.entries[0].key
 	}
-	m.txn = p.release(f, v, time.Time{})
+	m.txn, _ = p.release(f, v, time.Time{})
 }
 
 func claimerOf(e entryView) claimer {

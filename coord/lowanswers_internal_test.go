@@ -73,15 +73,15 @@ func TestOneLowAnswerIsNoRewind(t *testing.T) {
 }
 
 // A claim that comes while Close gives the others back must not slip in behind it.
-func TestNothingIsAdoptedBehindClose(t *testing.T) {
+func TestNothingIsEnteredBehindClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := newStubEtcd().open(t, SessionConfig{})
-		if err := s.claims.releaseAll(t.Context()); err != nil {
+		if err := s.book.Close(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		_ = s.Adopt("late", nil) // whose session is not over yet
-		if n := s.Holding(); n != 0 {
-			t.Errorf("%d claims were adopted that nobody gives back", n)
+		_, _ = s.Track("late", nil), s.Keep("late", nil) // whose session is not over yet
+		if n := s.book.Len(); n != 0 {
+			t.Errorf("%d claims were entered that nobody gives back", n)
 		}
 	})
 }

@@ -95,7 +95,7 @@ func (m *Member) retire(ctx context.Context, s *Session) {
 	grace := time.NewTimer(s.TTL())
 	defer grace.Stop()
 	select {
-	case <-s.claims.whenEmpty():
+	case <-s.book.Drained():
 	case <-grace.C:
 	case <-ctx.Done():
 	}

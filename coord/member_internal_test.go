@@ -122,7 +122,7 @@ func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := old.Adopt("n", nil); err != nil {
+				if err := old.Track("n", nil); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -136,7 +136,7 @@ func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
 					t.Errorf("closed while it held a claim: %d revocations", got)
 				}
 				if forgets {
-					old.Forget("n")
+					old.book.Untrack("n")
 				} else {
 					<-time.After(old.TTL())
 				}

@@ -57,7 +57,7 @@ func (s *Session) Leave(ctx context.Context) error {
 	s.mu.Unlock()
 	defer close(s.closed)
 	s.end(fmt.Errorf("session left: %w", ErrClosed))
-	s.claims.leave()
+	s.book.Leave()
 	s.aside.close(ctx)
 	err := s.committer.drain(ctx)
 	s.renewer.close()
@@ -66,13 +66,4 @@ func (s *Session) Leave(ctx context.Context) error {
 		return fmt.Errorf("leave session %s: %w", s.id, err)
 	}
 	return nil
-}
-
-// leave closes the books and releases nothing.
-func (r *registry) leave() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	r.claims = map[string]func(context.Context) error{}
-	r.tellEmpty()
 }

@@ -11,6 +11,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
 // defaultTTL is the session TTL unless another is asked for.
@@ -94,7 +96,7 @@ type sessionRecord struct {
 type Session struct {
 	store     *Store
 	committer *Committer
-	claims    *registry
+	book      *claims.Book
 	log       *zap.Logger
 	clock     clock
 
@@ -154,13 +156,16 @@ func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session
 
 func newSession(store *Store, cfg SessionConfig, id string, lease clientv3.LeaseID, ttl time.Duration, rewound <-chan struct{}) *Session {
 	s := &Session{
-		store: store, committer: store.NewCommitter(cfg.Identity), claims: newRegistry(),
+		store: store, committer: store.NewCommitter(cfg.Identity),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
 		id: id, identity: cfg.Identity, key: store.keys.Session(id), lease: lease,
 		renewer: store.backend.renewer(lease), trust: trust{ttl: ttl},
 		rewound: rewound, recheck: make(chan struct{}, 1),
 	}
 	s.life, s.kill = context.WithCancelCause(context.Background())
+	s.book = claims.NewBook(s.aside.start, func(nonce string, err error) {
+		s.log.Warn("a claim without a caller cannot be ended yet", zap.String("nonce", nonce), zap.Error(err))
+	})
 	return s
 }
 
@@ -303,12 +308,33 @@ func (s *Session) end(cause error) {
 	}
 }
 
-// Lapse ends the session without giving anything up: it is renewed no more, and
-// its claims become orphans when its lease runs out. It is for work that does not
-// stop: releasing under its feet would let the next owner start beside it. Close
+// Book is the session's book of claims. It is for the packages of Leasekit, which enter
+// there what they claim.
+func (s *Session) Book() *claims.Book { return s.book }
+
+// Behind runs f in the background until the session is closed, which waits for it and
+// ends its ctx when its own time is over. It is false when that is too late.
+func (s *Session) Behind(f func(ctx context.Context)) bool { return s.aside.start(f) }
+
+// Abandon ends the session for the sake of one claim that must not be given up, since
+// its work does not stop: releasing it would let the next owner start beside it. What
+// else the session holds is given up first, bounded by ctx; then the session is renewed
+// no more, and the claim of fence f becomes an orphan when the lease runs out. Close
 // afterwards, once the lease is over, frees what the session holds in this process.
-func (s *Session) Lapse() {
-	s.end(fmt.Errorf("%w: it was left to lapse", ErrSessionLost))
+func (s *Session) Abandon(ctx context.Context, f Fence) {
+	s.end(fmt.Errorf("%w: it was left to run out", ErrSessionLost))
+	if err := s.book.Close(ctx, f.Nonce); err != nil {
+		s.log.Warn("give up what else a session held", zap.Error(err))
+	}
+}
+
+// Healthz fails when the session is over, or has a claim that nothing here uses and
+// that could not be given up yet.
+func (s *Session) Healthz() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	return s.book.Trouble()
 }
 
 // Close ends the session: Done closes, no new claim is taken, claims that are
@@ -332,7 +358,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	defer close(s.closed)
 	s.end(fmt.Errorf("session %w", ErrClosed)) // which ends its goroutines too
-	err := s.claims.releaseAll(ctx)
+	err := s.book.Close(ctx, "")
 	s.aside.close(ctx)
 	err = errors.Join(err, s.committer.drain(ctx))
 	s.renewer.close()

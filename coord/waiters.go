@@ -219,21 +219,22 @@ func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3
 
 // release gives a claim up: to the first waiter, where there is one, so that
 // nobody barges in; else the slot is deleted, or freed where foreign keys are in
-// the way.
-func (t claimTxns) release(f Fence, v claimView, now time.Time) Txn {
+// the way. Wrote is the nonce of the record that it puts, "" when it deletes.
+func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn Txn, wrote string) {
 	if len(v.entries) > 0 {
-		return t.transfer(f, v.entries[0], now)
+		return t.transfer(f, v.entries[0], now), v.entries[0].Claim
 	}
-	txn := Txn{Origin: "hold", If: f.Cmps(), Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
+	txn = Txn{Origin: "hold", If: f.Cmps(), Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
 	if v.foreign {
-		txn.Then = []clientv3.Op{clientv3.OpPut(f.Key, record(holderRecord{Nonce: NewNonce()}))}
-		return txn
+		wrote = NewNonce()
+		txn.Then = []clientv3.Op{clientv3.OpPut(f.Key, record(holderRecord{Nonce: wrote}))}
+		return txn, wrote
 	}
 	// A waiter that came since we looked must not be left behind an absent slot,
 	// which newcomers take without looking for waiters.
 	txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.keys.wait), "=", 0).WithPrefix())
 	txn.Then = []clientv3.Op{clientv3.OpDelete(f.Key)}
-	return txn
+	return txn, ""
 }
 
 // transfer makes a waiter the owner. Its entry keeps the claim from one that

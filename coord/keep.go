@@ -1,0 +1,84 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/claims"
+)
+
+// Track enters a claim in the session's book before it is made. The error is
+// [Session.Err] when the session is over: then nothing may be claimed. It is for the
+// packages of Leasekit.
+func (s *Session) Track(nonce string, end claims.End) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if s.book.Track(nonce, end) != nil {
+		return fmt.Errorf("session %w", ErrClosed)
+	}
+	return nil
+}
+
+// Keep says that a claim was made; end is how to give it up from now on. The error is
+// [Session.Err] when the session is over: then no work may start on it, and it must be
+// given up. It is for the packages of Leasekit.
+func (s *Session) Keep(nonce string, end claims.End) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if s.book.Hold(nonce, end) != nil {
+		return fmt.Errorf("session %w", ErrClosed)
+	}
+	return nil
+}
+
+// Attempt sends one closing Txn and judges the answer, for the packages of Leasekit. The caller judges a refusal by its
+// Result: until then it is Again, as when a compare did not hold that is no fence.
+func (c *Committer) Attempt(ctx context.Context, t Txn) (Result, claims.Outcome) {
+	if ctx.Err() != nil {
+		return Result{}, claims.Outcome{Verdict: claims.Again, Err: fmt.Errorf("%w: %w", errNotSent, causeOf(ctx))}
+	}
+	p := c.Go(t)
+	r, err := p.Wait(ctx)
+	switch {
+	case err == nil && r.Succeeded:
+		return r, claims.Outcome{Verdict: claims.Applied}
+	case err == nil:
+		return r, claims.Outcome{Verdict: claims.Again}
+	case errors.Is(err, ErrUnknown):
+		o := claims.Outcome{Verdict: claims.Unsure, Err: err}
+		select {
+		case <-p.Done():
+			o.Fixed = p.Fixed()
+		default: // ctx ended, and with it the closing
+		}
+		return r, o
+	}
+	return r, claims.Outcome{Verdict: claims.Refused, Err: err}
+}
+
+// next is the first change of a key behind revision rev, nil when there was none yet.
+func (s *Store) next(ctx context.Context, key string, rev int64) (*clientv3.Event, error) {
+	resp, err := s.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Kvs) == 1 && resp.Kvs[0].ModRevision <= rev {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	for w := range s.Watch(ctx, key, rev+1) {
+		if err := w.Err(); err != nil {
+			return nil, err
+		}
+		for _, ev := range w.Events {
+			return ev, nil
+		}
+	}
+	return nil, fmt.Errorf("read what followed %s at revision %d: %w", key, rev, causeOf(ctx))
+}

@@ -1,0 +1,261 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// ErrOver is what Track and Hold return when the book is closed.
+var ErrOver = errors.New("the session's book is closed")
+
+// End gives a claim up that no caller is left for, or finds that there is none. It
+// returns nil once etcd shows nothing of it any more, and is called again after an
+// error, as long as the session lives. It must return when ctx ends.
+type End func(ctx context.Context) error
+
+// Book is the claims of one session that this process has made or may have made, by
+// their nonces. Create it with [NewBook]. Safe for concurrent use.
+type Book struct {
+	behind func(func(ctx context.Context)) bool
+	report func(nonce string, err error)
+
+	mu      sync.Mutex
+	claims  map[string]*entry
+	closed  bool
+	drained chan struct{} // somebody waits for the last claim to go
+}
+
+// entry is one claim.
+type entry struct {
+	state   state
+	end     End
+	trouble error // why the reconciler could not end it yet
+}
+
+// NewBook returns an empty book. Behind runs a function in the background for as long
+// as the session can write, and is false when it no longer does; report is told of
+// what the reconciler cannot end, once for each claim.
+func NewBook(behind func(func(ctx context.Context)) bool, report func(nonce string, err error)) *Book {
+	return &Book{behind: behind, report: report, claims: map[string]*entry{}}
+}
+
+// Track enters a claim before its Txn is sent. After [ErrOver] nothing may be claimed.
+func (b *Book) Track(nonce string, end End) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return ErrOver
+	}
+	b.claims[nonce] = &entry{state: claiming, end: end}
+	return nil
+}
+
+// Hold says that the claim was made; end is how to give it up from now on. A claim that
+// was not tracked, since another process made it for the session, is entered as held.
+// After [ErrOver] the claim must be given up.
+func (b *Book) Hold(nonce string, end End) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return ErrOver
+	}
+	e := b.claims[nonce]
+	if e == nil {
+		e = &entry{state: claiming}
+		b.claims[nonce] = e
+	}
+	e.end, e.state = end, e.state.after(made)
+	return nil
+}
+
+// Untrack takes a claim out: it was never made, or is over.
+func (b *Book) Untrack(nonce string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(nonce)
+}
+
+// Settle leaves a claim to the reconciler: its caller has gone, or does not know what
+// became of it. Where the session can write no more, its lease ends the claim.
+func (b *Book) Settle(nonce string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle(nonce, deserted)
+}
+
+// settle is called with mu held.
+func (b *Book) settle(nonce string, why event) {
+	e := b.claims[nonce]
+	if e == nil || e.state == abandoned {
+		return
+	}
+	if e.state = e.state.after(why); e.state != abandoned {
+		return
+	}
+	if b.closed || !b.behind(func(ctx context.Context) { b.reconcile(ctx, nonce, e) }) {
+		b.remove(nonce)
+	}
+}
+
+// reconcile ends an abandoned claim, however often that has to be tried.
+func (b *Book) reconcile(ctx context.Context, nonce string, e *entry) {
+	for try := 0; ; try++ {
+		b.mu.Lock()
+		mine, end := b.claims[nonce] == e, e.end
+		b.mu.Unlock()
+		if !mine {
+			return
+		}
+		err := end(ctx)
+		b.mu.Lock()
+		first := err != nil && e.trouble == nil
+		if e.trouble = err; err == nil && b.claims[nonce] == e {
+			b.remove(nonce)
+		}
+		b.mu.Unlock()
+		if err == nil {
+			return
+		}
+		if first {
+			b.report(nonce, err)
+		}
+		if pause(ctx, try) != nil {
+			return
+		}
+	}
+}
+
+// move tells the book what happens to a claim. It is false when the claim is out.
+func (b *Book) move(nonce string, ev event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.claims[nonce]
+	switch {
+	case e == nil:
+	case e.state.after(ev) == over:
+		b.remove(nonce)
+	case e.state.after(ev) == abandoned:
+		b.settle(nonce, ev)
+	default:
+		e.state = e.state.after(ev)
+	}
+}
+
+// remove is called with mu held.
+func (b *Book) remove(nonce string) {
+	delete(b.claims, nonce)
+	if b.drained != nil && len(b.claims) == 0 {
+		close(b.drained)
+		b.drained = nil
+	}
+}
+
+// Len is how many claims the book has.
+func (b *Book) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.claims)
+}
+
+// Trouble is why an abandoned claim could not be ended yet, nil where there is none.
+func (b *Book) Trouble() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.claims {
+		if e.trouble != nil {
+			return e.trouble
+		}
+	}
+	return nil
+}
+
+// Drained is closed once the book has no claim.
+func (b *Book) Drained() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.drained == nil {
+		b.drained = make(chan struct{})
+	}
+	drained := b.drained
+	if len(b.claims) == 0 {
+		close(b.drained)
+		b.drained = nil
+	}
+	return drained
+}
+
+// Close refuses new claims and ends those that are there, all at once, but for those
+// that their callers are still making: they hear of it themselves. Except is a claim
+// that is left to the session's lease, "" none. It returns what could not be ended.
+func (b *Book) Close(ctx context.Context, except string) error {
+	b.mu.Lock()
+	b.closed = true
+	ends := b.endsLocked(except)
+	b.mu.Unlock()
+	err := endAll(ctx, ends)
+	b.Leave()
+	return err
+}
+
+// EndOthers ends all claims but one, and goes on taking new ones.
+func (b *Book) EndOthers(ctx context.Context, except string) error {
+	b.mu.Lock()
+	ends := b.endsLocked(except)
+	b.mu.Unlock()
+	return endAll(ctx, ends)
+}
+
+func (b *Book) endsLocked(except string) (ends []End) {
+	for nonce, e := range b.claims {
+		if e.state != claiming && nonce != except {
+			ends = append(ends, e.end)
+		}
+	}
+	return ends
+}
+
+func endAll(ctx context.Context, ends []End) (errs error) {
+	var (
+		wg sync.WaitGroup
+		mu sync.Mutex
+	)
+	for _, end := range ends {
+		wg.Go(func() {
+			if err := end(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = errors.Join(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// Leave closes the book and ends nothing: the session goes on elsewhere, or its lease
+// ends what is left.
+func (b *Book) Leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for nonce := range b.claims {
+		b.remove(nonce)
+	}
+}
+
+// pause waits before try number try+2: 50 ms doubling to 5 s, with jitter, or until ctx
+// ends.
+func pause(ctx context.Context, try int) error {
+	d := min(50*time.Millisecond<<min(try, 7), 5*time.Second)
+	t := time.NewTimer(d/2 + rand.N(d))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
