@@ -27,7 +27,7 @@ type fault struct {
 	refuse error           // not sent at all
 	late   bool            // not sent before the test calls deliver; refuse is returned
 	lose   error           // sent, and its answer replaced by this
-	then   func()          // called after it was sent, before it returns
+	then   func()          // called once its fate is decided, before it returns
 }
 
 // faultBackend is a real backend whose writing Txns meet the faults that a test
@@ -80,6 +80,9 @@ func (b *faultBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, e
 		}
 	}
 	if f.late || f.refuse != nil {
+		if f.then != nil {
+			f.then()
+		}
 		return nil, f.refuse
 	}
 	resp, err := b.backend.txn(ctx, t)

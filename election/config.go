@@ -20,6 +20,12 @@ type Config struct {
 	// TTL is how long a dead leader's claim lasts; 0 means 10 s. See
 	// [coord.SessionConfig].
 	TTL time.Duration
+	// Member gives the session; nil means one of the elector's own, with TTL, so that
+	// letting a stuck leader's lease run out costs nothing else. A member that is passed
+	// in must be running, and be stopped after the elector. Where its session has to be
+	// let run out, what else hangs on it is given up first, and TTL and Identity are the
+	// session's.
+	Member *coord.Member
 	// Grace is how long fn may go on after its context ended before its lease is left
 	// to run out; 0 means TTL.
 	Grace time.Duration

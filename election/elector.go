@@ -167,25 +167,45 @@ func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (er
 	}
 	e.log.Error("the leader's function ignores the end of its context: its lease is left to run out",
 		zap.String("token", t.Token().String()), zap.NamedError("cause", context.Cause(ctx)))
-	t.session.Lapse()
+	e.abandon(t)
 	e.cfg.Hooks.Stuck(t)
 	return <-returned, true
 }
 
-// giveUp hands the claim over: to the successor that Transfer named, or to the
-// first in line.
+// giveUp hands the claim over: to the successor that Transfer named, or to the first in
+// line. What etcd denies is tried again for as long as a dead leader's claim would last;
+// then the session is given up, and its end hands over.
 func (e *Elector) giveUp(ctx context.Context, t *Term) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.TTL, 5*time.Second))
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.patience())
 	defer cancel()
-	err := t.handOver(ctx)
-	if err != nil && !errors.Is(err, coord.ErrFenced) {
-		e.log.Warn("give up leadership", zap.Error(err))
+	for try := 0; ; try++ {
+		err := t.handOver(within)
+		select {
+		case <-t.hold.Done():
+			return // handed over, or somebody else's
+		default:
+		}
+		if within.Err() != nil {
+			e.log.Warn("the leadership cannot be handed over: its session ends instead", zap.Error(err))
+			e.abandon(t)
+			return
+		}
+		e.log.Info("hand over again", zap.Error(err))
+		pause(within, try)
 	}
 }
 
-// liveSession returns the elector's session, opening one where there is none: an
-// election has its own, so that letting a stuck leader's lease run out costs nothing
-// else.
+// patience bounds what is tried before the session's lease is left to do it.
+func (e *Elector) patience() time.Duration { return max(e.cfg.TTL, 5*time.Second) }
+
+// abandon ends the session of a term whose claim is left to the lease.
+func (e *Elector) abandon(t *Term) {
+	ctx, cancel := context.WithTimeout(context.Background(), e.patience())
+	defer cancel()
+	t.session.Abandon(ctx, t.Fence())
+}
+
+// liveSession returns the elector's session, opening one where there is none.
 func (e *Elector) liveSession(ctx context.Context) (*coord.Session, error) {
 	e.mu.Lock()
 	s := e.session
@@ -193,9 +213,7 @@ func (e *Elector) liveSession(ctx context.Context) (*coord.Session, error) {
 	if s != nil && s.Err() == nil {
 		return s, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.TTL, 5*time.Second))
-	defer cancel()
-	s, err := coord.OpenSession(ctx, e.client, coord.SessionConfig{Root: e.cfg.Root, Identity: e.cfg.Identity, TTL: e.cfg.TTL, Logger: e.log})
+	s, err := e.openSession(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.trouble = err
@@ -204,6 +222,15 @@ func (e *Elector) liveSession(ctx context.Context) (*coord.Session, error) {
 	}
 	e.session = s
 	return s, nil
+}
+
+func (e *Elector) openSession(ctx context.Context) (*coord.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.patience())
+	defer cancel()
+	if e.cfg.Member != nil {
+		return e.cfg.Member.Session(ctx)
+	}
+	return coord.OpenSession(ctx, e.client, coord.SessionConfig{Root: e.cfg.Root, Identity: e.cfg.Identity, TTL: e.cfg.TTL, Logger: e.log})
 }
 
 // dropLost closes a session that is over, so that the next campaign opens another.
@@ -224,10 +251,10 @@ func (e *Elector) closeSession(ctx context.Context) {
 	s := e.session
 	e.session = nil
 	e.mu.Unlock()
-	if s == nil {
+	if s == nil || e.cfg.Member != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(e.cfg.TTL, 5*time.Second))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.patience())
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		e.log.Info("close session", zap.Error(err))
@@ -306,18 +333,18 @@ func (e *Elector) Candidates(ctx context.Context) ([]string, error) {
 	return st.Waiters, nil
 }
 
-// Healthz fails while Run runs without a live session: then this elector can
-// neither lead nor stand. It never fails for merely not leading. Its shape is that of
+// Healthz fails while Run runs without a live session, since this elector can then
+// neither lead nor stand, and while the session has a claim that it cannot end. It never fails for merely not leading. Its shape is that of
 // the health checks of controller managers.
 func (e *Elector) Healthz(*http.Request) error {
 	e.mu.Lock()
 	s, err := e.session, e.trouble
 	e.mu.Unlock()
 	if s != nil {
-		err = s.Err()
+		err = s.Healthz()
 	}
 	if err != nil {
-		return fmt.Errorf("election %s: no session: %w", e.cfg.Name, err)
+		return fmt.Errorf("election %s: session: %w", e.cfg.Name, err)
 	}
 	return nil
 }

@@ -189,32 +189,21 @@ func (b *Book) Drained() <-chan struct{} {
 
 // Close refuses new claims and ends those that are there, all at once, but for those
 // that their callers are still making: they hear of it themselves. Except is a claim
-// that is left to the session's lease, "" none. It returns what could not be ended.
+// that stays in the book, since the session's lease is to end it; "" is none. It returns
+// what could not be ended.
 func (b *Book) Close(ctx context.Context, except string) error {
 	b.mu.Lock()
 	b.closed = true
-	ends := b.endsLocked(except)
-	b.mu.Unlock()
-	err := endAll(ctx, ends)
-	b.Leave()
-	return err
-}
-
-// EndOthers ends all claims but one, and goes on taking new ones.
-func (b *Book) EndOthers(ctx context.Context, except string) error {
-	b.mu.Lock()
-	ends := b.endsLocked(except)
-	b.mu.Unlock()
-	return endAll(ctx, ends)
-}
-
-func (b *Book) endsLocked(except string) (ends []End) {
+	var ends []End
 	for nonce, e := range b.claims {
 		if e.state != claiming && nonce != except {
 			ends = append(ends, e.end)
 		}
 	}
-	return ends
+	b.mu.Unlock()
+	err := endAll(ctx, ends)
+	b.leave(except)
+	return err
 }
 
 func endAll(ctx context.Context, ends []End) (errs error) {
@@ -237,12 +226,16 @@ func endAll(ctx context.Context, ends []End) (errs error) {
 
 // Leave closes the book and ends nothing: the session goes on elsewhere, or its lease
 // ends what is left.
-func (b *Book) Leave() {
+func (b *Book) Leave() { b.leave("") }
+
+func (b *Book) leave(except string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 	for nonce := range b.claims {
-		b.remove(nonce)
+		if nonce != except {
+			b.remove(nonce)
+		}
 	}
 }
 

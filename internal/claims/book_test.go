@@ -125,11 +125,14 @@ func TestCloseEndsWhatIsHeld(t *testing.T) {
 		if err := r.Close(t.Context(), "kept"); err == nil {
 			t.Error("what could not be ended is not said")
 		}
-		if *calls != 1 || *keptCalls != 0 || r.Len() != 0 {
+		if *calls != 1 || *keptCalls != 0 || r.Len() != 1 {
 			t.Errorf("ended %d, kept %d, left %d", *calls, *keptCalls, r.Len())
 		}
 		if r.Track("new", good) != ErrOver || r.Hold("new", good) != ErrOver {
 			t.Error("a closed book takes claims")
+		}
+		if err := r.Close(t.Context(), ""); err != nil || *keptCalls != 1 || r.Len() != 0 {
+			t.Errorf("closed for good: %v, kept %d, left %d", err, *keptCalls, r.Len())
 		}
 	})
 }
