@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -12,9 +11,7 @@ import (
 // that needs none is sent without: what frees space gets through.
 func refuseWithoutLane(way route, s *Store, units []*unit, cause error) {
 	stuck := isNoSpace(cause) || isDenied(cause)
-	if isNoSpace(cause) {
-		cause = fmt.Errorf("etcd is out of space, nothing was written: delete what is not needed, compact, defragment and disarm the alarm: %w", cause)
-	}
+	cause = withWayOut(cause)
 	for _, u := range units {
 		if !stuck || !u.deletesOnce() {
 			u.settle(Result{}, cause)

@@ -201,6 +201,14 @@ func isNoSpace(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace)
 }
 
+// withWayOut says how to make room, where a refusal is for want of it.
+func withWayOut(err error) error {
+	if !isNoSpace(err) {
+		return err
+	}
+	return fmt.Errorf("etcd is out of space, nothing was written: delete what is not needed, compact, defragment and disarm the alarm: %w", err)
+}
+
 func isCompacted(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted)
 }

@@ -41,7 +41,7 @@ func (h *Hold) taken(ctx context.Context, cause error) {
 			h.end(cause)
 			return
 		}
-		h.closer.Wait(ctx)
+		_ = h.closer.Wait(ctx) // it says itself what it did
 	}
 }
 

@@ -11,16 +11,18 @@ import (
 )
 
 // Track enters a claim in the session's book before it is made. The error is
-// [Session.Err] when the session is over: then nothing may be claimed. It is for the
-// packages of Leasekit.
+// [Session.Err] when the session is over: then nothing may be claimed; it matches
+// claims.ErrTaken when the nonce is in the book already. It is for the packages of
+// Leasekit.
 func (s *Session) Track(nonce string, end claims.End) error {
 	if err := s.Err(); err != nil {
 		return err
 	}
-	if s.book.Track(nonce, end) != nil {
-		return fmt.Errorf("session %w", ErrClosed)
+	err := s.book.Track(nonce, end)
+	if errors.Is(err, claims.ErrOver) {
+		err = fmt.Errorf("session %w", ErrClosed)
 	}
-	return nil
+	return err
 }
 
 // Keep says that a claim was made; end is how to give it up from now on. The error is

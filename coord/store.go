@@ -174,7 +174,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 		case ctx.Err() != nil:
 			return 0, 0, fmt.Errorf("grant lease: %w: %w", causeOf(ctx), err)
 		case notApplied(err) || isAuthError(err) || isNoSpace(err):
-			return 0, 0, fmt.Errorf("grant lease: %w", err)
+			return 0, 0, fmt.Errorf("grant lease: %w", withWayOut(err))
 		}
 		if perr := pause(ctx, try); perr != nil {
 			return 0, 0, fmt.Errorf("grant lease: %w: %w", perr, err)

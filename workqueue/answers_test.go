@@ -130,7 +130,7 @@ func (a ambiguous) check(t *testing.T, st *stage) {
 	if a.state == workqueue.StateClaimed {
 		held = 1
 	}
-	if got := st.s.Holding(); got != held {
+	if got := st.s.Book().Len(); got != held {
 		t.Errorf("the session holds %d claims, want %d", got, held)
 	}
 }

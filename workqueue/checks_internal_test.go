@@ -42,10 +42,10 @@ func TestAnOrphanIsSeenToBeOne(t *testing.T) {
 func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 	txns := testTxns(t, "/t/")
 	const me = "me.0000000000000001"
-	adopted := 0
+	kept, unread := 0, 0
 	b := &inbox{
 		keys: txns.keys, sid: me, prefix: txns.keys.Inbox(me), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		adopt: func(located) { adopted++ }, forget: func(string) {},
+		keep: func(located) { kept++ }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
 	}
 	mine, _ := jobIn("claimed")
 	mine.Owner = me
@@ -57,12 +57,12 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 		keyOf(t, txns.keys.Assigned(me, "y"), open, 12),
 		{Key: []byte(txns.keys.Assigned(me, "junk")), Value: []byte("junk"), ModRevision: 13},
 	}, 20)
-	if adopted != 0 || len(b.waiting()) != 0 {
-		t.Errorf("%d entries of others were taken up", adopted)
+	if kept != 0 || len(b.waiting()) != 0 || unread != 4 {
+		t.Errorf("%d entries of others were taken up, %d could not be read", kept, unread)
 	}
 	b.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Assigned(me, "x"), mine, 21)}, 21)
-	if adopted != 1 || len(b.waiting()) != 1 {
-		t.Errorf("%d entries of its own were taken up, want 1", adopted)
+	if kept != 1 || len(b.waiting()) != 1 {
+		t.Errorf("%d entries of its own were taken up, want 1", kept)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	if c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: 7}); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
 		if c != nil {
-			s.Forget(r.Nonce)
+			s.Book().Untrack(r.Nonce)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
 // Claim is one attempt at one job, owned by a session. It closes once: by
@@ -27,12 +28,12 @@ type Claim struct {
 	life     context.Context // ends when the claim is over, with why as its cause
 	end      context.CancelCauseFunc
 	unfollow func() // the index stops telling of the job
+	closer   *claims.Closer
 
 	payloadLost bool // it lay beside the record and is gone: no handler can work this
 
-	mu      sync.Mutex
-	settled bool
-	given   bool // back by the session's Close, under a handler that still runs
+	mu    sync.Mutex
+	given bool // back by the session's Close, under a handler that still runs
 }
 
 // Claim claims one job for the session, without a Worker: the first in the
@@ -95,24 +96,28 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 		return nil, fmt.Errorf("%w: %w", errMissed, err)
 	}
 	txn, err := q.claimTxn(c, n, session{e.owner, e.ownerRev}, progress)
+	try := &claimTry{q: q, s: s, c: c, nonce: e.nonce}
 	if err == nil {
-		err = s.Adopt(e.nonce, nil)
+		err = s.Track(e.nonce, try.end)
 	}
 	if err != nil {
 		q.index.settleEntry(c, false)
 		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
 	}
 	began := time.Now()
-	pending := s.Committer().Go(txn)
-	r, err := pending.Wait(ctx)
-	if err == nil {
+	try.pending = s.Committer().Go(txn)
+	r, err := try.pending.Wait(ctx)
+	switch {
+	case err == nil:
 		q.index.claimTook(time.Since(began))
+		return q.claimed(try, n, r)
+	case errors.Is(err, coord.ErrUnknown):
+		try.leave()
+	default:
+		s.Book().Untrack(e.nonce)
+		q.index.settleEntry(c, false)
 	}
-	if err != nil {
-		q.claimUnknown(s, c, n, pending, err)
-		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
-	}
-	return q.claimed(s, c, n, r)
+	return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
 }
 
 func (q *Queue) claimTxn(c candidate, n next, me session, progress int64) (coord.Txn, error) {
@@ -138,10 +143,44 @@ func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *event) (progress 
 	return progress, nil
 }
 
+// claimTry is one Txn that claims, as it stands in the session's book.
+type claimTry struct {
+	q       *Queue
+	s       *coord.Session
+	c       candidate
+	nonce   string
+	pending *coord.Pending // set before anything is left to the book
+}
+
+// leave gives the claim up that the try made, or may have made, behind the caller.
+func (t *claimTry) leave() {
+	if !t.s.Book().Settle(t.nonce) && !t.q.behind(func(ctx context.Context) { _ = t.end(ctx) }) {
+		t.q.index.settleEntry(t.c, false)
+	}
+}
+
+// end finds out what became of the try, once that can change no more, and gives back
+// what it claimed.
+func (t *claimTry) end(ctx context.Context) error {
+	for _, sent := range []func() <-chan struct{}{t.pending.Done, t.pending.Fixed} {
+		select {
+		case <-sent():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err := t.q.giveBack(ctx, t.s, t.c.record.ID, t.nonce, unbegun("the caller had gone, or never had the answer"))
+	if err == nil {
+		t.q.index.settleEntry(t.c, false)
+	}
+	return err
+}
+
 // claimed judges the answer to a claim.
-func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (*Claim, error) {
+func (q *Queue) claimed(try *claimTry, n next, r coord.Result) (*Claim, error) {
+	s, c := try.s, try.c
 	if !r.Succeeded {
-		s.Forget(n.record.Nonce)
+		s.Book().Untrack(try.nonce)
 		kv := r.Get(0)
 		moved := kv == nil || kv.ModRevision != c.rev
 		if moved && c.orphan {
@@ -154,7 +193,7 @@ func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (
 		return nil, errMissed
 	}
 	if !n.claims() {
-		s.Forget(n.record.Nonce)
+		s.Book().Untrack(try.nonce)
 		q.log.Warn("orphan was not claimed again", zap.String("job", c.record.ID), zap.Int("losses", n.record.Losses), zap.Bool("dead", n.where == inDead))
 		return nil, errMissed
 	}
@@ -172,12 +211,10 @@ func (q *Queue) claimed(s *coord.Session, c candidate, n next, r coord.Result) (
 		claim.notes.load(r.Get(i), claim.job)
 	}
 	claim.unfollow = q.index.follow(n.record.ID, r.Revision, claim.moved)
-	if err := s.Adopt(n.record.Nonce, claim.giveBack); err != nil {
-		// The session ended between the Txn and here: no work may start. The release
-		// goes on behind.
-		if rerr := claim.letGo(err); rerr != nil {
-			err = errors.Join(err, rerr)
-		}
+	if err := s.Keep(try.nonce, claim.giveBack); err != nil {
+		// The session ended between the Txn and here: no work may start.
+		claim.unfollow()
+		try.leave()
 		return nil, err
 	}
 	return claim, nil
@@ -192,52 +229,24 @@ func (q *Queue) newClaim(s *coord.Session, at located) *Claim {
 		unfollow: func() {},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
+	c.closer = claims.NewCloser(nil, "", q.behind)
+	if s != nil {
+		c.closer = claims.NewCloser(s.Book(), at.record.Nonce, c.behind)
+	}
 	return c
 }
 
-// claimUnknown waits, behind the caller, for the outcome of a claim whose caller
-// is gone, and releases it.
-func (q *Queue) claimUnknown(s *coord.Session, c candidate, n next, pending *coord.Pending, err error) {
-	if !errors.Is(err, coord.ErrUnknown) {
-		s.Forget(n.record.Nonce)
-		q.index.settleEntry(c, false)
-		return
-	}
-	if !q.behind(func(ctx context.Context) { q.resolveClaim(ctx, s, c, n, pending) }) {
-		s.Forget(n.record.Nonce)
-	}
-}
-
-// resolveClaim is the rest of claimUnknown.
-func (q *Queue) resolveClaim(ctx context.Context, s *coord.Session, c candidate, n next, pending *coord.Pending) {
-	select {
-	case <-pending.Done():
-	case <-ctx.Done():
-		s.Forget(n.record.Nonce)
-		return
-	}
-	r, err := pending.Result()
-	if err != nil {
-		// The reconciler finds it, if it was made.
-		s.Forget(n.record.Nonce)
-		q.index.settleEntry(c, false)
-		return
-	}
-	claim, _ := q.claimed(s, c, n, r)
-	if claim == nil {
-		return
-	}
-	if err := claim.letGo(errors.New("the caller had gone")); err != nil && !errors.Is(err, coord.ErrFenced) {
-		q.log.Warn("release a claim whose caller is gone", zap.String("job", c.record.ID), zap.Error(err))
-	}
+// behind runs what closes the claim for as long as the queue can write, and behind that
+// for as long as the session can. What the end of either cuts short is in the session's
+// book.
+func (c *Claim) behind(f func(ctx context.Context)) bool {
+	return c.q.behind(f) || c.session.Behind(f)
 }
 
 // moved hears of changes of the job behind the claim.
 func (c *Claim) moved(ch change) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	switch {
-	case c.settled || ch.rev <= c.at.rev:
+	case c.isClosing() || ch.rev <= c.at.rev:
 	case ch.gone && c.session.Remaining() > 0:
 		// Only a cancel takes a claimed job away while its owner lives.
 		c.end(ErrCancelled)

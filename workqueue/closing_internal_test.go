@@ -2,33 +2,9 @@ package workqueue
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
-
-	"github.com/leasekit/leasekit/coord"
 )
-
-// A repeat that is refused by what its own first try did, and cannot read that any
-// more, does not know.
-func TestARefusalThatNobodyCanReadIsNoRefusalOfARepeat(t *testing.T) {
-	other := errors.New("other")
-	for _, tt := range []struct {
-		name    string
-		err     error
-		unsure  bool
-		unknown bool
-	}{
-		{"refused at the first try", coord.ErrRefused, false, false},
-		{"refused at a repeat", coord.ErrRefused, true, true},
-		{"something else at a repeat", other, true, false},
-	} {
-		err := stillUnknown(tt.err, tt.unsure)
-		if got := errors.Is(err, coord.ErrUnknown); got != tt.unknown || !errors.Is(err, tt.err) {
-			t.Errorf("%s: got %v", tt.name, err)
-		}
-	}
-}
 
 // A result that comes in when draining is over has all of Grace to arrive, however
 // long its handler took.

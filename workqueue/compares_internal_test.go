@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -355,7 +356,7 @@ func TestALostSessionDoesNotRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close(t.Context())
-	w := &Worker{q: q}
+	w := &Worker{q: q, cfg: WorkerConfig{}.withDefaults()}
 	registered := func() bool {
 		resp, err := client.Get(t.Context(), q.keys.Worker(s.ID()))
 		if err != nil {
@@ -363,7 +364,8 @@ func TestALostSessionDoesNotRegister(t *testing.T) {
 		}
 		return len(resp.Kvs) == 1
 	}
-	if err := w.register(t.Context(), s); err != nil || !registered() {
+	r, err := w.register(t.Context(), s)
+	if err != nil || !registered() {
 		t.Errorf("registered: %v, %v", registered(), err)
 	}
 	for _, key := range []string{q.keys.Worker(s.ID()), q.store.Keys().Session(s.ID())} {
@@ -371,7 +373,7 @@ func TestALostSessionDoesNotRegister(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.register(t.Context(), s); err != nil || registered() {
+	if err := r.tell(t.Context(), 1); !errors.Is(err, coord.ErrSessionLost) || registered() {
 		t.Errorf("registered without a session: %v, %v", registered(), err)
 	}
 }

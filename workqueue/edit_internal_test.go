@@ -16,8 +16,8 @@ func init() {
 	races["jobs create ="] = "somebody enqueued a job meanwhile"
 	races["done jobs create ="] = "a job was enqueued and done meanwhile"
 	races["dead jobs create ="] = "a job was enqueued and died meanwhile"
-	races["workers create ="] = "somebody serves the queue meanwhile"
-	empty := []string{"config mod =", "jobs create =", "done jobs create =", "dead jobs create =", "workers create ="}
+	races["workers mod <"] = "somebody serves the queue meanwhile, or serves it again"
+	empty := []string{"config mod =", "jobs create =", "done jobs create =", "dead jobs create =", "workers mod <"}
 	free := []string{"there create =", "there done create =", "there dead create ="}
 	moved := []string{"q2/jobs/x", "q2/payloads/x", "q2/progress/x"}
 	txnCases = append(txnCases,
@@ -36,7 +36,8 @@ func init() {
 		txnCase{"remove an empty queue", "disband", func(w *world) (coord.Txn, error) {
 			w.names[w.keys.Jobs()], w.names[w.keys.DoneJobs()] = "jobs", "done jobs"
 			w.names[w.keys.DeadJobs()], w.names[w.keys.Workers()] = "dead jobs", "workers"
-			return w.disband(w.put(w.keys.Config(), `{"w":"`+middleNonce+`","paused":true}`)), nil
+			left := w.put(w.keys.Worker(w.me.id), `{"left":true}`)
+			return w.disband(w.put(w.keys.Config(), `{"w":"`+middleNonce+`","paused":true}`), left), nil
 		}, nil, empty},
 	)
 }

@@ -18,7 +18,7 @@ func init() {
 		hunt{"salvage", "dead mod =", salvagingTheDead},
 		hunt{"salvage", "dead create =", salvagingLitter},
 		hunt{"restore", "job mod =,done mod =,dead mod =", importing1},
-		hunt{"disband", "config mod =,jobs create =,done jobs create =,dead jobs create =,workers create =", disbanding},
+		hunt{"disband", "config mod =,jobs create =,done jobs create =,dead jobs create =,workers mod <", disbanding},
 		hunt{"intervene", "job create =", salvagingLitter},
 	)
 	for _, r := range [][]hunt{

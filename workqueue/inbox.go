@@ -3,7 +3,6 @@ package workqueue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,10 +21,11 @@ type inbox struct {
 	keys   coord.QueueKeys
 	sid    string
 	prefix string
-	// adopt and forget tell the session's registry of the claims that are here, so that
-	// Close gives them back and the reconciler leaves them alone.
-	adopt  func(located)
+	// keep and forget tell the session's book of the claims that are here, and unread of
+	// an entry that this program cannot read.
+	keep   func(located)
 	forget func(nonce string)
+	unread func(kv *mvccpb.KeyValue)
 	// working are the attempts under way: as long as they last, the inbox is watched.
 	working sync.WaitGroup
 
@@ -44,19 +44,21 @@ type inboxEntry struct {
 	// begun: a handler has the job, or it is being given back.
 	begun bool
 	claim *Claim // once its handler begins
-	gone  bool   // etcd says that the claim is over, although the entry is there
 }
 
-var _, _ coord.Sink = (*inbox)(nil), registration{}
+var _, _ coord.Sink = (*inbox)(nil), ownEntry{}
 
 func newInbox(q *Queue, s *coord.Session) *inbox {
 	return &inbox{
 		keys: q.keys, sid: s.ID(), prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		adopt: func(at located) {
-			// A session that is over registers nothing; then leave gives the entry back.
-			_ = s.Adopt(at.record.Nonce, func(ctx context.Context) error { return q.giveBack(ctx, s, at, unbegun("the session is closed")) })
+		keep: func(at located) {
+			// A session that is over keeps nothing: its lease ends the claim.
+			_ = s.Keep(at.record.Nonce, func(ctx context.Context) error {
+				return q.giveBack(ctx, s, at.record.ID, at.record.Nonce, unbegun("the session is closed"))
+			})
 		},
-		forget: s.Forget,
+		forget: s.Book().Untrack,
+		unread: func(kv *mvccpb.KeyValue) { q.returnAssigned(s, kv, event{}) },
 	}
 }
 
@@ -93,15 +95,15 @@ func (b *inbox) Apply(events []*clientv3.Event, _ int64) {
 	}
 }
 
-// registration follows the worker's own registration, without which nothing is
-// assigned to it.
-type registration struct{ *inbox }
+// ownEntry follows the worker's own registration, without which nothing is assigned
+// to it.
+type ownEntry struct{ *inbox }
 
 // Reset notes whether the registration is there.
-func (r registration) Reset(kvs []*mvccpb.KeyValue, _ int64) { r.note(len(kvs) == 0) }
+func (r ownEntry) Reset(kvs []*mvccpb.KeyValue, _ int64) { r.note(len(kvs) == 0) }
 
 // Apply notes it likewise.
-func (r registration) Apply(events []*clientv3.Event, _ int64) {
+func (r ownEntry) Apply(events []*clientv3.Event, _ int64) {
 	if n := len(events); n > 0 {
 		r.note(events[n-1].Type != clientv3.EventTypePut)
 	}
@@ -129,13 +131,17 @@ func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 		}
 		b.drop(key, kv.ModRevision) // assigned anew: the earlier attempt is over
 	}
+	if b.closed {
+		return nil // who leaves gives back what is there
+	}
 	r := b.read(kv)
-	if r == nil || b.closed {
-		return nil // foreign: it blocks nothing, and doctor shows it; or it is too late
+	if r == nil {
+		b.unread(kv)
+		return nil
 	}
 	e := &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}}
 	b.entries[key] = e
-	b.adopt(e.at)
+	b.keep(e.at)
 	return e
 }
 
@@ -224,14 +230,6 @@ func (b *inbox) work(e *inboxEntry, c *Claim) bool {
 	return b.entries[e.key] == e
 }
 
-// ended notes that an entry's claim is over, as etcd said, so that nobody tries to
-// give it back.
-func (b *inbox) ended(e *inboxEntry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e.gone = true
-}
-
 // idle tells whether the inbox is empty.
 func (b *inbox) idle() bool {
 	b.mu.Lock()
@@ -239,42 +237,11 @@ func (b *inbox) idle() bool {
 	return len(b.entries) == 0
 }
 
-// owned lists the claims that are here.
-func (b *inbox) owned() (owned []located) {
+// close lets nothing more begin.
+func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range b.entries {
-		if !e.gone {
-			owned = append(owned, e.at)
-		}
-	}
-	return owned
-}
-
-// close takes what is there now, as etcd says, and returns what nobody began.
-// Nothing is begun behind it.
-func (b *inbox) close(kvs []*mvccpb.KeyValue) (left []*inboxEntry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, kv := range kvs {
-		if e := b.put(kv); e != nil && !e.begun {
-			e.begun = true
-			left = append(left, e)
-		}
-	}
 	b.closed = true
-	return left
-}
-
-// abandon forgets what was left in the inbox.
-func (b *inbox) abandon() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, e := range b.entries {
-		if e.claim == nil {
-			b.forget(e.at.record.Nonce)
-		}
-	}
 }
 
 // claimAssigned makes a claim of an inbox entry, and reads what lies beside it.
@@ -307,7 +274,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located)
 			c.notes.load(note, c.job)
 		}
 	}
-	if err := s.Adopt(at.record.Nonce, c.giveBack); err != nil {
+	if err := s.Keep(at.record.Nonce, c.giveBack); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -317,7 +284,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located)
 // worker's own doing, somebody took the job away: etcd says whether it was
 // cancelled.
 func (c *Claim) takenFromInbox(rev int64) {
-	if c.isSettled() {
+	if c.isClosing() {
 		return
 	}
 	c.q.behind(func(ctx context.Context) {
@@ -328,21 +295,8 @@ func (c *Claim) takenFromInbox(rev int64) {
 				cause = ErrCancelled
 			}
 		}
-		if !c.isSettled() { // else it is for its own closing write to say
+		if !c.isClosing() { // else it is for its own closing write to say
 			c.end(cause)
 		}
 	})
-}
-
-// unbegun is a release of an assigned job that no handler has begun.
-func unbegun(why string) event { return event{err: why, unbegun: true} }
-
-// giveBack releases a claim of the session that nobody works. That somebody else
-// took it away is as good.
-func (q *Queue) giveBack(ctx context.Context, s *coord.Session, at located, e event) error {
-	defer s.Forget(at.record.Nonce)
-	if err := q.releaseStray(ctx, s, at, e); err != nil && !errors.Is(err, coord.ErrFenced) {
-		return fmt.Errorf("give back job %s: %w", at.record.ID, err)
-	}
-	return nil
 }

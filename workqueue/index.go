@@ -97,6 +97,9 @@ type workerRecord struct {
 	Nonce       string   `json:"w"`
 	Kinds       []string `json:"kinds,omitempty"` // empty: all
 	Concurrency int      `json:"concurrency"`
+	// Left marks the tombstone of a worker that serves the queue no more, although its
+	// session goes on.
+	Left bool `json:"left,omitempty"`
 
 	hash uint64
 	rev  int64 // its key's mod revision

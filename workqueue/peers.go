@@ -144,6 +144,15 @@ func (x *index) forgive(r *record, ttl time.Duration) *record {
 	return r
 }
 
+// decodeWorker reads a registration. What cannot be read is no peer.
+func decodeWorker(value []byte) workerRecord {
+	var w workerRecord
+	if json.Unmarshal(value, &w) != nil {
+		return workerRecord{Left: true}
+	}
+	return w
+}
+
 // Reset makes the index show exactly these workers.
 func (s workerSink) Reset(kvs []*mvccpb.KeyValue, _ int64) {
 	x := s.index
@@ -176,11 +185,12 @@ func (s workerSink) Apply(events []*clientv3.Event, _ int64) {
 }
 
 func (x *index) putWorker(kv *mvccpb.KeyValue) {
-	var w workerRecord
-	if json.Unmarshal(kv.Value, &w) != nil {
-		return // it names no kinds that we could read, so it is no peer
-	}
 	sid := strings.TrimPrefix(string(kv.Key), x.keys.Workers())
+	w := decodeWorker(kv.Value)
+	if w.Left {
+		delete(x.workers, sid)
+		return
+	}
 	w.hash, w.rev = hash64(sid), kv.ModRevision
 	x.workers[sid] = w
 }

@@ -220,17 +220,6 @@ func (x *index) placeOf(e *entry, sid string) int {
 	return e.place
 }
 
-// ownedBy lists the jobs that the index shows as claimed by sid.
-func (x *index) ownedBy(sid string) []located {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var owned []located
-	for e := range x.byOwner[sid] {
-		owned = append(owned, e.located)
-	}
-	return owned
-}
-
 // emptied returns a channel that is closed while no live job is known.
 func (x *index) emptied() <-chan struct{} {
 	x.mu.Lock()

@@ -244,6 +244,15 @@ func (p *play) modRev(key string) int64 {
 	return 0
 }
 
+// serves is the revision at which a session is registered for a queue, 0 when it is not,
+// or has left.
+func (p *play) serves(q txns, sid string) int64 {
+	if kv := p.lookup(q.keys.Worker(sid)); kv != nil && !decodeWorker(kv.Value).Left {
+		return kv.ModRevision
+	}
+	return 0
+}
+
 // find is where a job is, as somebody reads it: nowhere when it cannot be read, or
 // names another job.
 func (p *play) find(name string) (located, bool) {

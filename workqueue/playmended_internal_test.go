@@ -116,7 +116,7 @@ func (p *play) judgeDisband(m *message, was *play) error {
 		}
 	}
 	for _, a := range p.actors {
-		if a.sess.id != "" && was.modRev(m.q.keys.Worker(a.sess.id)) != 0 {
+		if a.sess.id != "" && was.serves(m.q, a.sess.id) != 0 {
 			return violation("%s: queue %s is removed although %s serves it", who, m.q.keys.Name(), a.name)
 		}
 	}

@@ -220,9 +220,16 @@ func (p *play) makeWay(m *message, im *importing) error {
 }
 
 func sendDisband(p *play, m *message, _ []string) error {
+	left := int64(0)
+	for _, a := range p.actors {
+		if a.sess.id != "" && p.serves(m.q, a.sess.id) != 0 {
+			return cannot("it has workers")
+		}
+		left = max(left, p.modRev(m.q.keys.Worker(a.sess.id)))
+	}
 	m.builder = "disband"
 	m.config, m.confRev = p.conf(m.q)
-	m.txn = m.q.disband(m.confRev)
+	m.txn = m.q.disband(m.confRev, left)
 	return nil
 }
 

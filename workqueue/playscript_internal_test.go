@@ -143,11 +143,11 @@ func stageRegister(p *play, words []string) (string, error) {
 
 func stageLeave(p *play, words []string) (string, error) {
 	a, err := p.named(words)
-	if err != nil || p.modRev(p.keys.Worker(a.sess.id)) == 0 {
+	if err != nil || p.serves(p.txns, a.sess.id) == 0 {
 		return "", cannot("it is not registered")
 	}
 	p.spent.left++
-	p.delete(p.keys.Worker(a.sess.id))
+	p.put(p.keys.Worker(a.sess.id), `{"w":"`+middleNonce+`","left":true}`, a.lease)
 	return "", nil
 }
 

@@ -179,7 +179,7 @@ func sendAssign(p *play, m *message, args []string) error {
 		return cannot("%s does not lead, or no worker is named", d.name)
 	}
 	to := p.names[args[0]]
-	m.regRev = p.modRev(m.q.keys.Worker(p.actors[to].sess.id))
+	m.regRev = p.serves(m.q, p.actors[to].sess.id)
 	if m.regRev == 0 {
 		return cannot("%s is not registered", args[0])
 	}

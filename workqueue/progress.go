@@ -164,6 +164,9 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 				return kv.ModRevision, nil
 			}
 			if err := r.Refusal(c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
+				if unsure {
+					err = fmt.Errorf("%w: %w", coord.ErrUnknown, err)
+				}
 				return 0, err
 			}
 			// The claim is current, so what is there was left by an earlier job of this
@@ -178,8 +181,10 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			committer = c.q.committer
 		case errors.Is(err, coord.ErrUnknown):
 			unsure = true
+		case unsure: // no error of a repeat says anything about the first try
+			return 0, fmt.Errorf("%w: %w", coord.ErrUnknown, err)
 		default:
-			return 0, stillUnknown(err, unsure)
+			return 0, err
 		}
 	}
 }

@@ -3,52 +3,37 @@ package workqueue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
 )
 
-// reconcileEvery is how often a worker looks for claims of its own session that
-// nobody in the process knows.
-const reconcileEvery = 3 * time.Second
-
-// reconcile releases the strays of a session: claims that were applied although
-// their answer was lost beyond finding out. Without it a job would stay claimed by
-// a live session that does not run it. Assigned are the claims in the session's
-// inbox: those too are strays once nobody works them and their closing write failed.
-func (q *Queue) reconcile(s *coord.Session, assigned []located) {
-	owned := map[string]located{}
-	var nonces []string
-	for _, l := range append(q.index.ownedBy(s.ID()), assigned...) {
-		if _, twice := owned[l.record.Nonce]; !twice {
-			nonces = append(nonces, l.record.Nonce)
-		}
-		owned[l.record.Nonce] = l
+// giveBack gives up the claim of a nonce that this process, or a dispatcher for it, made
+// for the session and that no handler works: e says why and until when. It reads the
+// job first, so it can be called again after any error. That the claim is another's by
+// now, or was never made, is as good.
+func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string, e event) error {
+	resp, err := q.store.Get(ctx, q.keys.Job(id))
+	if err != nil {
+		return fmt.Errorf("give back job %s: %w", id, err)
 	}
-	for _, nonce := range s.Strays(q.keys.Jobs(), nonces, time.Now()) {
-		l := owned[nonce]
-		// While the release is under way it is no stray, or it would pile up.
-		if s.Adopt(nonce, nil) != nil {
-			return // the session is over: an orphan needs no release
-		}
-		q.log.Debug("release a stray claim", zap.String("job", l.record.ID))
-		started := q.behind(func(ctx context.Context) {
-			defer s.Forget(nonce)
-			if err := q.releaseStray(ctx, s, l, event{err: "the answer to the claim, or to its end, was lost"}); err != nil && !errors.Is(err, coord.ErrFenced) {
-				q.log.Warn("release stray claim", zap.String("job", l.record.ID), zap.Error(err))
-			}
-		})
-		if !started {
-			s.Forget(nonce)
-		}
+	if len(resp.Kvs) == 0 || coord.NonceOf(resp.Kvs[0].Value) != nonce {
+		return nil
 	}
+	r, err := decodeRecord(resp.Kvs[0].Value)
+	if err != nil {
+		return fmt.Errorf("give back job %s: %w", id, err)
+	}
+	err = q.release(ctx, s, located{record: r, where: inJobs, rev: resp.Kvs[0].ModRevision}, e)
+	if err != nil && !errors.Is(err, coord.ErrFenced) {
+		return fmt.Errorf("give back job %s: %w", id, err)
+	}
+	return nil
 }
 
-// releaseStray gives back a claim of the session that nobody in the process works;
-// e says why and until when.
-func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located, e event) error {
+// release gives back a claim of the session as it was read.
+func (q *Queue) release(ctx context.Context, s *coord.Session, l located, e event) error {
 	token := coord.Token(l.rev)
 	fence := coord.Fence{Key: q.keys.Job(l.record.ID), Token: token, Nonce: l.record.Nonce}
 	e.verb, e.now, e.nonce, e.token, e.delay = verbRelease, time.Now(), coord.NewNonce(), token, q.delay()
@@ -61,11 +46,17 @@ func (q *Queue) releaseStray(ctx context.Context, s *coord.Session, l located, e
 		return err
 	}
 	r, err := s.Committer().Do(ctx, txn)
-	if err != nil {
-		return err
+	if errors.Is(err, coord.ErrClosed) { // the session is, but its claim may be current
+		r, err = q.committer.Do(ctx, txn)
 	}
-	if !r.Succeeded {
+	switch {
+	case err != nil:
+		return err
+	case !r.Succeeded:
 		return r.Refusal(fence)
 	}
 	return nil
 }
+
+// unbegun is a release of a job that no handler has begun.
+func unbegun(why string) event { return event{err: why, unbegun: true} }

@@ -2,97 +2,216 @@ package workqueue
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
-// told is what a worker has told etcd of itself.
-type told struct {
-	sid      string
-	capacity int
-	telling  bool      // a registration is under way
-	again    time.Time // not before it, since the last one failed
+// registration is a worker's entry under workers/, on its session's lease: it tells the
+// peers which kinds the session works, and dispatchers how many jobs it can hold. It
+// stands in the session's book like a claim, so it is left however long that takes. Each
+// write of it is guarded by the one before, so a late one never brings it back. Safe for
+// concurrent use; one write at a time.
+type registration struct {
+	q     *Queue
+	s     *coord.Session
+	key   string
+	kinds []string
+	left  chan struct{} // closed once nothing more is assigned, and what was is given back
+
+	writing sync.Mutex // held over a write
+	nonces  []string   // of our writes whose outcome was not read
+	rev     int64      // the key's mod revision as we last saw it, 0: absent
+
+	mu      sync.Mutex
+	told    int       // how many jobs etcd knows that the session can hold; -1: unsure
+	telling bool      // a write is under way
+	again   time.Time // not before it, since the last one failed
 }
 
-// register tells the peers which kinds this session works, and dispatchers how
-// many jobs it can hold, on its lease. It needs no guard but the session's, without
-// which a lost one would linger.
-func (w *Worker) register(ctx context.Context, s *coord.Session) error {
-	capacity := w.capacity()
-	value, err := encodeJSON(workerRecord{Nonce: coord.NewNonce(), Kinds: w.kinds, Concurrency: capacity})
-	if err != nil {
-		return err
+// register enters a worker into the session's book, and into etcd. It refuses a second
+// worker of one session and queue: the two would take each other's jobs away.
+func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration, error) {
+	r := &registration{q: w.q, s: s, key: w.q.keys.Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: -1}
+	for try := 0; ; try++ {
+		err := s.Track(r.key, r.leave)
+		switch {
+		case err == nil:
+			_ = s.Keep(r.key, r.leave) // a session that has just ended takes it along
+			return r, r.tell(ctx, w.capacity())
+		case !errors.Is(err, claims.ErrTaken):
+			return nil, err
+		case !s.Book().Abandoned(r.key):
+			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.name + " on it already; run one worker per queue and session, with more concurrency"}
+		}
+		rest(ctx, min(10*time.Millisecond<<min(try, 7), time.Second)) // an earlier worker is leaving yet
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 	}
-	_, err = s.Committer().Do(ctx, coord.Txn{
-		Origin: "worker",
-		If:     []clientv3.Cmp{s.Guard()},
-		Then:   []clientv3.Op{clientv3.OpPut(w.q.keys.Worker(s.ID()), string(value), clientv3.WithLease(s.Lease()))},
-	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.told = told{sid: s.ID(), capacity: capacity}
+}
+
+// tell writes how many jobs the session can hold.
+func (r *registration) tell(ctx context.Context, capacity int) error {
+	err := r.put(ctx, workerRecord{Kinds: r.kinds, Concurrency: capacity})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = capacity
 	if err != nil {
-		w.told = told{again: time.Now().Add(time.Second)}
+		r.told, r.again = -1, time.Now().Add(time.Second)
 	}
 	return err
 }
 
+// put writes the entry in place of the one that was there. The session's compare keeps
+// a lost one from lingering; that of the entry keeps a late write from coming back.
+func (r *registration) put(ctx context.Context, rec workerRecord) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	for range maxTries {
+		rec.Nonce = coord.NewNonce()
+		value, err := encodeJSON(rec)
+		if err != nil {
+			return err
+		}
+		r.nonces = append(r.nonces, rec.Nonce)
+		got, err := r.s.Committer().Do(ctx, r.q.txns.register(session{r.s.ID(), r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
+		switch {
+		case err != nil:
+			return err
+		case got.Succeeded:
+			r.rev, r.nonces = got.Revision, nil
+			return nil
+		}
+		kv := got.Get(0)
+		switch {
+		case got.Get(1) == nil:
+			return fmt.Errorf("%w: its key is gone", coord.ErrSessionLost)
+		case r.rev == 0 && !r.mayFollow(kv):
+			return &coord.InputError{Field: "session", Value: r.s.ID(), Reason: "another process serves queue " + r.q.name + " on it; run one worker per queue and session"}
+		}
+		r.rev = 0 // where it was deleted, it is put anew
+		if kv != nil {
+			r.rev = kv.ModRevision
+		}
+	}
+	return conflict("register worker", errChanging)
+}
+
+// mayFollow tells whether a first write may take the place of what is there: an entry
+// that was left, or one of ours whose answer was lost.
+func (r *registration) mayFollow(kv *mvccpb.KeyValue) bool {
+	if kv == nil {
+		return true
+	}
+	for _, nonce := range r.nonces {
+		if coord.NonceOf(kv.Value) == nonce {
+			return true
+		}
+	}
+	return decodeWorker(kv.Value).Left
+}
+
+// register writes a worker's entry on its session's lease.
+func (t txns) register(me session, lease clientv3.LeaseID, seen int64, value string) coord.Txn {
+	key, alive := t.keys.Worker(me.id), t.space.Session(me.id)
+	return coord.Txn{
+		Origin: "worker",
+		If: []clientv3.Cmp{
+			clientv3.Compare(clientv3.CreateRevision(alive), "=", me.rev),
+			clientv3.Compare(clientv3.ModRevision(key), "=", seen),
+		},
+		Then: []clientv3.Op{clientv3.OpPut(key, value, clientv3.WithLease(lease))},
+		Else: []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(alive)},
+	}
+}
+
 // isTold tells whether etcd knows that the session can hold that many jobs.
-func (w *Worker) isTold(s *coord.Session, capacity int) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.told.sid == s.ID() && w.told.capacity == capacity && !w.told.telling
+func (r *registration) isTold(capacity int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told == capacity && !r.telling
 }
 
 // keepRegistered registers the session again, behind the caller, when its
 // registration is gone or says too much or too little. What it returns, where it is
 // not zero, is when to look again.
-func (w *Worker) keepRegistered(s *coord.Session, box *inbox) (wake time.Time) {
-	if w.isTold(s, w.capacity()) && !box.isUnlisted() || s.Err() != nil {
+func (w *Worker) keepRegistered(r *registration, box *inbox) (wake time.Time) {
+	if r.isTold(w.capacity()) && !box.isUnlisted() || r.s.Err() != nil {
 		return time.Time{}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case w.told.telling:
+	case r.telling:
 		return time.Time{} // it wakes the loop when it is over
-	case time.Now().Before(w.told.again):
-		return w.told.again
+	case time.Now().Before(r.again):
+		return r.again
 	}
-	w.told.telling = true
+	r.telling = true
 	w.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(w.hard, leaveTimeout)
 		defer cancel()
-		err := w.register(ctx, s)
+		err := r.tell(ctx, w.capacity())
 		if err == nil {
 			box.note(false) // the mirror says so when it is not
-		} else if !isSessionOver(err) && s.Err() == nil && w.hard.Err() == nil {
+		} else if !isSessionOver(err) && r.s.Err() == nil && w.hard.Err() == nil {
 			w.log.Warn("register worker", zap.Error(err))
 		}
+		r.mu.Lock()
+		r.telling = false
+		r.mu.Unlock()
 		w.nudge()
 	})
 	return time.Time{}
 }
 
-// withdraw takes the registration away: when that is applied, no assignment to the
-// session is applied any more.
-func (w *Worker) withdraw(s *coord.Session) *coord.Pending {
-	return s.Committer().Go(coord.Txn{
-		Origin: "worker",
-		If:     []clientv3.Cmp{s.Guard()},
-		Then:   []clientv3.Op{clientv3.OpDelete(w.q.keys.Worker(s.ID()))},
-	})
+// unregister has the session's book leave the queue, and waits for that a moment.
+func (w *Worker) unregister(r *registration) {
+	if r == nil {
+		return
+	}
+	r.s.Book().Settle(r.key)
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	select {
+	case <-r.left:
+	case <-r.s.Done():
+	case <-ctx.Done():
+		w.log.Info("the worker leaves its queue behind its end")
+	}
 }
 
-// unregister tells the peers that a session which may go on does not serve this
-// queue any more, so that they do not leave its share to it. It does not wait:
-// peers would only be a little slower.
-func (w *Worker) unregister(s *coord.Session) {
-	if s != nil && s.Err() == nil {
-		w.withdraw(s)
+// leave ends a session's service of the queue: nothing more is assigned to it, and what
+// no handler works goes to others. The entry stays as a tombstone until the session
+// ends: behind it no assignment is applied that was made on older knowledge. After an
+// error it is called again.
+func (r *registration) leave(ctx context.Context) error {
+	if r.s.Err() != nil {
+		return nil // its lease takes the entry along, and what was assigned is an orphan
 	}
+	err := r.put(ctx, workerRecord{Kinds: r.kinds, Left: true})
+	switch {
+	case isSessionOver(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("leave queue %s: %w", r.q.name, err)
+	}
+	resp, err := r.q.store.List(ctx, r.q.keys.Inbox(r.s.ID()))
+	if err != nil {
+		return fmt.Errorf("leave queue %s: %w", r.q.name, err)
+	}
+	for _, kv := range resp.Kvs {
+		r.q.returnAssigned(r.s, kv, unbegun("the worker stops"))
+	}
+	close(r.left)
+	return nil
 }

@@ -30,7 +30,18 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 		if by.Revision != 0 && by.Revision != seen {
 			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", seen, by.Revision))
 		}
-		r, err := q.committer.Do(ctx, q.txns.disband(seen))
+		workers, err := q.store.List(ctx, q.keys.Workers())
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		left := int64(0)
+		for _, kv := range workers.Kvs {
+			if !decodeWorker(kv.Value).Left {
+				return fmt.Errorf("%s: %w", what, errInhabited)
+			}
+			left = max(left, kv.ModRevision)
+		}
+		r, err := q.committer.Do(ctx, q.txns.disband(seen, left))
 		now := int64(0)
 		if kv := r.Get(0); kv != nil {
 			now = kv.ModRevision
@@ -47,19 +58,21 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 	return conflict(what, errChanging)
 }
 
-// disband deletes the config of a queue in which there is nothing. The range compares
+// disband deletes the config of a queue in which there is nothing, and the tombstones of
+// workers that have left it, the last of them at revision left. The range compares
 // close the races with whoever enqueues a job meanwhile, ends one, or begins to serve
 // the queue; the first one keeps a pause, or a mode, that was not seen.
-func (t txns) disband(config int64) coord.Txn {
+func (t txns) disband(config, left int64) coord.Txn {
 	key := t.keys.Config()
 	txn := coord.Txn{
 		Origin: "repair",
 		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", config)},
-		Then:   []clientv3.Op{clientv3.OpDelete(key)},
+		Then:   []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(t.keys.Workers(), clientv3.WithPrefix())},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}
-	for _, prefix := range []string{t.keys.Jobs(), t.keys.DoneJobs(), t.keys.DeadJobs(), t.keys.Workers()} {
+	for _, prefix := range []string{t.keys.Jobs(), t.keys.DoneJobs(), t.keys.DeadJobs()} {
 		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix())
 	}
+	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Workers()), "<", left+1).WithPrefix())
 	return txn
 }

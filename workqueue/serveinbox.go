@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -17,7 +16,7 @@ import (
 const (
 	// leaveTimeout bounds what a worker does to leave a queue in order: what it cannot
 	// give back in that time ends with its session.
-	leaveTimeout = 5 * time.Second
+	leaveTimeout = 3 * time.Second
 	// hungPause is for how long a job is put off that came back to a worker in which a
 	// handler of an earlier attempt still runs. Dispatchers prefer others for it.
 	hungPause = time.Second
@@ -25,45 +24,39 @@ const (
 
 // serveInbox works what is assigned to the session, until the session, ctx, or the
 // mode is over.
-func (w *Worker) serveInbox(ctx context.Context, s *coord.Session) {
+func (w *Worker) serveInbox(ctx context.Context, s *coord.Session, r *registration) {
 	box := newInbox(w.q, s)
 	m := w.q.store.Mirror(w.q.cfg.Quiet, w.q.cfg.ScanEvery)
 	m.Add(box.prefix, box)
-	m.Add(w.q.keys.Worker(s.ID()), registration{box})
+	m.Add(r.key, ownEntry{box})
 	life, cancel := context.WithCancel(context.Background())
 	w.wg.Go(func() { _ = m.Run(life) })
-	stays := w.followInbox(ctx, s, box)
+	w.followInbox(ctx, r, box)
+	box.close()
 	// Joined by drain. What still runs must hear of it when its job is taken away, so
 	// the inbox is watched until nothing does.
 	w.wg.Go(func() {
 		defer cancel()
-		if stays {
-			box.close(nil)
-		} else {
-			w.leave(s, box)
-		}
 		box.working.Wait()
-		box.abandon()
 	})
 }
 
-// followInbox begins what comes. It returns true when all was worked and the mode is
-// another: the worker goes on serving the queue.
-func (w *Worker) followInbox(ctx context.Context, s *coord.Session, box *inbox) (stays bool) {
+// followInbox begins what comes, until all was worked and the mode is another, or the
+// worker or its session ends: then what nobody began is given back behind it.
+func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
+	s := r.s
 	changed, stop := w.q.index.listen()
 	defer stop()
-	reconcile := time.NewTicker(reconcileEvery)
-	defer reconcile.Stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		wake := soonest(w.keepRegistered(s, box), w.fillFrom(s, box))
+		wake := soonest(w.keepRegistered(r, box), w.fillFrom(r, box))
 		if w.limited() && w.idle() {
-			return false
+			return
 		}
 		if w.q.index.mode() != modeDispatch && box.idle() {
 			if w.surelyIdle(ctx, box) {
-				return true
+				return
 			}
 			wake = soonest(wake, time.Now().Add(retryEvery))
 		}
@@ -76,12 +69,10 @@ func (w *Worker) followInbox(ctx context.Context, s *coord.Session, box *inbox) 
 		case <-w.freed:
 		case <-changed:
 		case <-alarm.C:
-		case <-reconcile.C:
-			w.q.reconcile(s, box.owned())
 		case <-s.Done():
-			return false
+			return
 		case <-ctx.Done():
-			return false
+			return
 		}
 	}
 }
@@ -96,11 +87,12 @@ func (w *Worker) surelyIdle(ctx context.Context, box *inbox) bool {
 
 // fillFrom begins as many entries as there are free slots, and gives back those that
 // will never get one. What it returns, where it is not zero, is when to look again.
-func (w *Worker) fillFrom(s *coord.Session, box *inbox) (wake time.Time) {
+func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
+	s := r.s
 	if s.Remaining() <= 0 {
 		return time.Time{}
 	}
-	if w.isTold(s, 0) {
+	if r.isTold(0) {
 		for _, e := range box.waiting() {
 			w.returnEntry(s, box, e, unbegun("the worker takes no more"))
 		}
@@ -155,8 +147,7 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 	switch {
 	case errors.Is(err, errMissed):
 		w.hooks.Missed()
-		box.ended(e)
-		s.Forget(e.at.record.Nonce)
+		s.Book().Untrack(e.at.record.Nonce)
 		return nil, began
 	case err != nil:
 		if !isSessionOver(err) && w.hard.Err() == nil {
@@ -164,7 +155,7 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 			w.report(err)
 		}
 		if !box.retry(e) {
-			w.giveBackNow(s, box, e, unbegun("the worker stops"))
+			w.giveBack(s, e, unbegun("the worker stops"))
 		}
 		return nil, began
 	}
@@ -177,44 +168,17 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 	return claim, began
 }
 
-// leave ends a session's service of the queue: nothing more is assigned to it, and
-// what no handler has begun goes to others at once.
-func (w *Worker) leave(s *coord.Session, box *inbox) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	if _, err := w.withdraw(s).Wait(ctx); err != nil && s.Err() == nil {
-		w.log.Info("unregister worker", zap.Error(err))
-	}
-	var left []*inboxEntry
-	if resp, err := w.q.store.List(ctx, box.prefix); err == nil {
-		left = box.close(resp.Kvs)
-	} else {
-		box.close(nil)
-		left = box.waiting()
-	}
-	var wg sync.WaitGroup
-	for _, e := range left {
-		if w.q.index.worksOn(e.at.record) {
-			continue // another worker of this process shares the session
-		}
-		wg.Go(func() { w.giveBackNow(s, box, e, unbegun("the worker stops")) })
-	}
-	wg.Wait()
-}
-
 // returnEntry gives an entry back, behind the caller, unless a handler has it.
 func (w *Worker) returnEntry(s *coord.Session, box *inbox, e *inboxEntry, ev event) {
 	if box.begin(e) {
-		w.wg.Go(func() { w.giveBackNow(s, box, e, ev) })
+		w.giveBack(s, e, ev)
 	}
 }
 
-func (w *Worker) giveBackNow(s *coord.Session, box *inbox, e *inboxEntry, ev event) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	if err := w.q.giveBack(ctx, s, e.at, ev); err != nil {
-		w.log.Info("assigned job", zap.Error(err))
-		return // the reconciler tries again
+// giveBack leaves an entry to the session's book.
+func (w *Worker) giveBack(s *coord.Session, e *inboxEntry, ev event) {
+	r := e.at.record
+	if s.Book().Replace(r.Nonce, func(ctx context.Context) error { return w.q.giveBack(ctx, s, r.ID, r.Nonce, ev) }) {
+		s.Book().Settle(r.Nonce)
 	}
-	box.ended(e)
 }

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
 // Complete ends the job with a result, under the claim's fence. It blocks until
@@ -19,11 +20,14 @@ import (
 //   - nil: accepted, exactly once, however often an answer was lost;
 //   - [*coord.FencedError], which matches [coord.ErrFenced]: refused, somebody else
 //     owns the job now, or it is over;
-//   - [ErrSettled]: the claim was closed before;
-//   - [coord.ErrUnknown]: ctx ended first; the write goes on behind.
+//   - [ErrSettled]: another call has closed the claim;
+//   - [coord.ErrUnknown]: ctx ended first, and the write goes on behind, or the outcome
+//     cannot be found out;
+//   - any other error: nothing was written, and the claim is open as before. Such is a
+//     result larger than [MaxResult], a [coord.InputError].
 //
-// A result larger than [MaxResult] is refused with a [coord.InputError] and leaves
-// the claim open.
+// A call that finds another under way waits for it, and has its turn when that one was
+// not applied.
 func (c *Claim) Complete(ctx context.Context, result []byte) error {
 	return c.CompleteWith(ctx, result)
 }
@@ -91,6 +95,8 @@ func (c *Claim) giveBack(ctx context.Context) error {
 	err := c.Release(ctx)
 	if errors.Is(err, ErrSettled) {
 		c.setGiven(false)
+	}
+	if isClosed(err) {
 		return nil
 	}
 	return err
@@ -112,23 +118,14 @@ func (c *Claim) event(v verb) event {
 	return event{verb: v, now: time.Now(), nonce: coord.NewNonce(), token: c.fence.Token, delay: c.q.delay()}
 }
 
-// close makes the closing transition, once.
+// close takes one way out of the claim: see [claims.Closer].
 func (c *Claim) close(ctx context.Context, e event, joined joint) error {
-	c.mu.Lock()
-	if c.settled {
-		c.mu.Unlock()
-		return fmt.Errorf("%s job %s: %w", e.verb, c.job.ID, ErrSettled)
-	}
-	c.settled = true
-	c.mu.Unlock()
-	pending, err := c.startClose(e, joined)
+	way, err := c.way(e, joined)
 	if err == nil {
-		err = pending.wait(ctx)
+		err = c.closer.Close(ctx, way)
 	}
-	if !isOver(err) {
-		c.mu.Lock()
-		c.settled = false
-		c.mu.Unlock()
+	if errors.Is(err, claims.ErrSettled) {
+		err = ErrSettled
 	}
 	if err != nil {
 		return fmt.Errorf("%s job %s: %w", e.verb, c.job.ID, err)
@@ -136,10 +133,46 @@ func (c *Claim) close(ctx context.Context, e event, joined joint) error {
 	return nil
 }
 
-// isOver tells whether the outcome of a closing write leaves nothing to try: it is
-// known, or can never be.
-func isOver(err error) bool {
-	return err == nil || errors.Is(err, coord.ErrFenced) || errors.Is(err, coord.ErrUnknown)
+// isClosed tells that after a closing call nothing is left to close.
+func isClosed(err error) bool {
+	return err == nil || errors.Is(err, coord.ErrFenced) || errors.Is(err, ErrSettled)
+}
+
+// leaveTo leaves the claim to its session's book, since its handler has returned: the
+// event is handed in for as long as the session lives.
+func (c *Claim) leaveTo(e event) {
+	if c.session == nil {
+		return
+	}
+	book := c.session.Book()
+	if book.Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) }) {
+		book.Settle(c.fence.Nonce)
+	}
+}
+
+// handIn closes the claim by an event. A refusal that would come again counts as a
+// failure of the attempt; what etcd has no room or no right for is tried again later.
+func (c *Claim) handIn(ctx context.Context, e event) error {
+	err := c.close(ctx, e, joint{})
+	if refusedForGood(err) && e.verb == verbComplete {
+		e = c.failure(err)
+		err = c.close(ctx, e, joint{})
+	}
+	if errors.Is(err, coord.ErrClosed) { // the queue is: what goes to done/ needs it
+		err = c.close(ctx, c.event(verbRelease), joint{})
+	}
+	if isClosed(err) {
+		return nil
+	}
+	return err
+}
+
+// refusedForGood tells that etcd, or the Txn's own compares, will refuse a closing write
+// however often it is sent.
+func refusedForGood(err error) bool {
+	return errors.Is(err, coord.ErrRefused) || errors.Is(err, ErrExists) || errors.Is(err, coord.ErrInvalid) ||
+		errors.Is(rpctypes.Error(err), rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrRequestTooLarge) ||
+		errors.Is(err, rpctypes.ErrTooManyOps) || errors.Is(err, rpctypes.ErrDuplicateKey)
 }
 
 // over takes the claim out of the books.
@@ -150,99 +183,104 @@ func (c *Claim) over(err error) {
 	}
 	c.end(err)
 	if c.session != nil {
-		c.session.Forget(c.fence.Nonce)
+		c.session.Book().Untrack(c.fence.Nonce)
 	}
 }
 
-// isSettled tells whether the claim was closed, or is being closed.
-func (c *Claim) isSettled() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.settled
-}
+// isClosing tells whether the claim was closed, or is being closed.
+func (c *Claim) isClosing() bool { return c.closer.Busy() || c.closer.Over() }
 
-// closing is a closing transition under way. It goes on behind its caller.
-type closing struct {
-	done chan struct{}
-	err  error
-}
-
-func (p *closing) wait(ctx context.Context) error {
-	select {
-	case <-p.done:
-		return p.err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", coord.ErrUnknown, context.Cause(ctx))
-	}
-}
-
-// startClose begins a closing transition that is carried to its end whatever
-// becomes of the caller.
-func (c *Claim) startClose(e event, joined joint) (*closing, error) {
+// way is the closing transition of an event. It is carried to its end whatever becomes
+// of the caller: its own success takes the fence away for ever, so it may be repeated.
+func (c *Claim) way(e event, joined joint) (claims.Way, error) {
 	at := c.at
 	at.noted = c.notes.any()
 	n, err := transition(at.record, at.where, e)
 	if err != nil {
-		return nil, err
+		return claims.Way{}, err
 	}
-	p := &closing{done: make(chan struct{})}
-	started := c.q.behind(func(life context.Context) {
-		p.err = c.carry(life, at, n, joined)
-		if isOver(p.err) {
-			c.over(p.err)
-		}
-		close(p.done)
-		if errors.Is(p.err, coord.ErrFenced) {
-			c.q.keepRefusal(life, c, e)
-		}
-	})
-	if !started {
-		return nil, coord.ErrClosed
-	}
-	return p, nil
+	w := &wayOut{c: c, at: at, n: n, joined: joined, committer: c.committer()}
+	return claims.Way{
+		Try: w.try, Followed: w.followed,
+		Unknown: func(causes ...error) error {
+			return fmt.Errorf("%w: %w", coord.ErrUnknown, errors.Join(causes...))
+		},
+		Over: func(err error) {
+			c.over(err)
+			if errors.Is(err, coord.ErrFenced) {
+				c.q.behind(func(ctx context.Context) { c.q.keepRefusal(ctx, c, e) })
+			}
+		},
+	}, nil
 }
 
-// carry sends the closing Txn until its outcome is known. Repeating it is safe:
-// its own success takes the fence away for ever. So a refusal after an unknown
-// outcome may be our own success, and the head nonce of the record tells.
-func (c *Claim) carry(ctx context.Context, at located, n next, joined joint) error {
-	committer := c.committer()
-	unsure, renewed := false, false
-	for {
-		txn, lease, err := c.closeTxn(ctx, at, n, joined)
-		if err != nil {
-			return err
-		}
-		r, err := committer.Do(ctx, txn)
-		switch {
-		case err == nil && r.Succeeded:
-			return nil
-		case err == nil:
-			return c.judgeRefusal(ctx, r, n, unsure, joined)
-		case ctx.Err() != nil:
-			return err
-		case errors.Is(err, coord.ErrClosed) && committer != c.q.committer:
-			// The session is closed already, but its claim may still be current.
-			committer = c.q.committer
-		case errors.Is(err, coord.ErrUnknown):
-			unsure = true
-		case lease != clientv3.NoLease && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound) && !(renewed && joined.ops != nil):
-			// Under a fresh lease of ours a second refusal is about one of the caller's.
-			c.q.retention.lost(lease)
-			renewed = true
-		default:
-			return stillUnknown(err, unsure)
-		}
-	}
+// wayOut is one closing transition on its way.
+type wayOut struct {
+	c         *Claim
+	at        located
+	n         next
+	joined    joint
+	committer *coord.Committer
+	renewed   bool // a retention lease was gone
 }
 
-// stillUnknown is err, unless it is a refusal of a repeat of which nobody could read
-// what was in its way: that may have been its own success.
-func stillUnknown(err error, unsure bool) error {
-	if unsure && errors.Is(err, coord.ErrRefused) {
-		return fmt.Errorf("%w: %w", coord.ErrUnknown, err)
+func (w *wayOut) try(ctx context.Context) claims.Outcome {
+	txn, lease, err := w.c.closeTxn(ctx, w.at, w.n, w.joined)
+	if err != nil {
+		return claims.Outcome{Verdict: claims.Refused, Err: err}
 	}
-	return err
+	r, o := w.committer.Attempt(ctx, txn)
+	switch {
+	case o.Verdict == claims.Again && o.Err == nil: // a compare did not hold
+		return w.refused(ctx, r)
+	case o.Verdict != claims.Refused:
+	case errors.Is(o.Err, coord.ErrClosed) && w.committer != w.c.q.committer:
+		// The session is closed already, but its claim may still be current.
+		w.committer = w.c.q.committer
+		o = claims.Outcome{Verdict: claims.Again}
+	case lease != clientv3.NoLease && errors.Is(rpctypes.Error(o.Err), rpctypes.ErrLeaseNotFound) && !(w.renewed && w.joined.ops != nil):
+		// Under a fresh lease of ours a second refusal is about one of the caller's.
+		w.c.q.retention.lost(lease)
+		w.renewed = true
+		o = claims.Outcome{Verdict: claims.Again}
+	}
+	return o
+}
+
+// refused tells whose doing it is that a compare did not hold.
+func (w *wayOut) refused(ctx context.Context, r coord.Result) claims.Outcome {
+	err := r.Refusal(w.c.fence)
+	if errors.Is(err, coord.ErrFenced) {
+		return claims.Outcome{Verdict: claims.Fenced, Err: err}
+	}
+	return claims.Outcome{Verdict: claims.Refused, Err: cmp.Or(w.joined.inTheWay(ctx, w.c.q, r), err)}
+}
+
+// followed finds out what followed the claim: the trail of the job says it, which goes
+// with it wherever it is now.
+func (w *wayOut) followed(ctx context.Context) (claims.Verdict, error) {
+	l, _, err := w.c.q.locate(ctx, w.n.record.ID)
+	if err != nil {
+		return claims.Unsure, err
+	}
+	if l.provenBy(w.c.fence.Token, w.c.fence.Nonce) {
+		return claims.Refused, nil
+	}
+	switch applied, known := endedAs(l.record, w.n.record); {
+	case !known:
+		return claims.Unsure, errors.New("the job has moved on since")
+	case applied:
+		return claims.Applied, nil
+	}
+	return claims.Fenced, &coord.FencedError{Key: w.c.fence.Key, Wanted: w.c.fence.Token, Current: l.tokenOf(inJobs)}
+}
+
+// tokenOf is the revision of what was found, if it was found there.
+func (l located) tokenOf(where place) coord.Token {
+	if l.record == nil || l.where != where {
+		return 0
+	}
+	return coord.Token(l.rev)
 }
 
 // closeTxn builds the Txn, anew for each try, because a retention lease may be
@@ -261,28 +299,6 @@ func (c *Claim) closeTxn(ctx context.Context, at located, n next, joined joint) 
 	}
 	joined.join(&txn, c.q.store.Keys())
 	return txn, lease, nil
-}
-
-// judgeRefusal tells whose doing a refusal is.
-func (c *Claim) judgeRefusal(ctx context.Context, r coord.Result, n next, unsure bool, joined joint) error {
-	err := r.Refusal(c.fence)
-	if !errors.Is(err, coord.ErrFenced) {
-		return cmp.Or(joined.inTheWay(ctx, c.q, r), err)
-	}
-	if !unsure {
-		return err
-	}
-	l, _, lerr := c.q.locate(ctx, n.record.ID)
-	if lerr != nil {
-		return fmt.Errorf("%w: %w", coord.ErrUnknown, lerr)
-	}
-	switch applied, known := endedAs(l.record, n.record); {
-	case !known:
-		return fmt.Errorf("%w: the job has moved on since: %w", coord.ErrUnknown, err)
-	case applied:
-		return nil
-	}
-	return err
 }
 
 // endedAs tells whether the claim that mine closes was closed by it, as the trail

@@ -90,7 +90,7 @@ func (q *Queue) StatsSince(ctx context.Context, since time.Time) (Stats, error) 
 func (q *Queue) count(ctx context.Context, c *counter) error {
 	resp, err := q.store.Read(ctx,
 		clientv3.OpGet(q.keys.Config()),
-		clientv3.OpGet(q.keys.Workers(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+		clientv3.OpGet(q.keys.Workers(), clientv3.WithPrefix()),
 		clientv3.OpGet(q.keys.DoneJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
 		clientv3.OpGet(q.keys.DeadJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()))
 	if err != nil {
@@ -100,7 +100,11 @@ func (q *Queue) count(ctx context.Context, c *counter) error {
 	if err != nil {
 		return err
 	}
-	s.Workers = int(resp.Responses[1].GetResponseRange().Count)
+	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
+		if !decodeWorker(kv.Value).Left {
+			s.Workers++
+		}
+	}
 	s.Jobs = map[State]int{
 		StateDone: int(resp.Responses[2].GetResponseRange().Count),
 		StateDead: int(resp.Responses[3].GetResponseRange().Count),

@@ -68,8 +68,8 @@ func TestSurvives_01_LateResultsAreRefused(t *testing.T) {
 			t.Errorf("%s: got result %q, checkpoint %q after %q", name, j.Result, j.Checkpoint, trail(j))
 		}
 	}
-	if first.Err() != nil || first.Holding() != 0 {
-		t.Errorf("a bystander: %v, holds %d", first.Err(), first.Holding())
+	if first.Err() != nil || first.Book().Len() != 0 {
+		t.Errorf("a bystander: %v, holds %d", first.Err(), first.Book().Len())
 	}
 }
 

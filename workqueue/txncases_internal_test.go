@@ -3,6 +3,8 @@ package workqueue
 import (
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/leasekit/leasekit/coord"
 )
 
@@ -71,6 +73,21 @@ var txnCases = []txnCase{
 	{"assign an orphan", "assign", assignAfter(0), []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"assign an orphan: put back", "assign", assignAfter(1), []string{"jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"assign an orphan: buried", "assign", assignAfter(2), []string{"dead/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
+	{"register a worker", "register", func(w *world) (coord.Txn, error) {
+		return w.register(w.me, w.lease, 0, `{"w":"`+middleNonce+`"}`), nil
+	}, []string{"workers/me"}, []string{"me create =", "worker mod ="}},
+	{"register a worker anew", "register", func(w *world) (coord.Txn, error) {
+		return w.register(w.me, w.lease, w.put(w.keys.Worker(w.me.id), "{}"), `{"w":"`+middleNonce+`"}`), nil
+	}, []string{"workers/me"}, []string{"me create =", "worker mod ="}},
+	{"give back what cannot be read", "returnUnread", func(w *world) (coord.Txn, error) {
+		l := w.job("claimed", func(r *record) { r.Assigned = true })
+		value, rev := w.get(w.keys.Job("x"))
+		txn, ok, err := w.returnUnread(&mvccpb.KeyValue{Key: []byte(w.keys.Job("x")), Value: []byte(value), ModRevision: rev}, w.owner.id, "x", event{nonce: "1", now: testNow})
+		if !ok {
+			w.t.Fatal("it is not the owner's claim", l)
+		}
+		return txn, err
+	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"complete an assigned job", "close", func(w *world) (coord.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Assigned = true })
 		return w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)

@@ -56,8 +56,9 @@ func (w *Worker) decline(claim *Claim) {
 	defer cancel()
 	e := claim.event(verbRelease)
 	e.err, e.unbegun = ErrDraining.Error(), true
-	if err := claim.close(ctx, e, joint{}); err != nil && !errors.Is(err, coord.ErrFenced) && !errors.Is(err, ErrSettled) {
+	if err := claim.close(ctx, e, joint{}); !isClosed(err) {
 		w.log.Warn("give back claim", zap.Error(err))
+		claim.leaveTo(e)
 	}
 }
 
@@ -160,7 +161,7 @@ func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause 
 // answer, which etcd then refuses: the refusal is evidence.
 func (c *Claim) abandon(cause error) error {
 	switch {
-	case c.isSettled():
+	case c.isClosing():
 		return nil // by its handler, which only goes on
 	case isTaken(cause):
 		c.over(cause)
@@ -172,25 +173,15 @@ func (c *Claim) abandon(cause error) error {
 		e = c.event(verbFail)
 		e.err = fmt.Sprintf("%v, and its handler did not stop", cause)
 	}
-	p, err := c.startClose(e, joint{})
+	way, err := c.way(e, joint{})
 	if err != nil {
 		return err
 	}
+	way.Reopen = true
 	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
 	defer cancel()
-	return p.wait(ctx)
-}
-
-// letGo gives back a claim on which no work may start. The write goes on behind.
-func (c *Claim) letGo(cause error) error {
-	c.mu.Lock()
-	c.settled = true
-	c.mu.Unlock()
-	e := c.event(verbRelease)
-	e.err, e.unbegun = cause.Error(), true
-	_, err := c.startClose(e, joint{})
-	if err != nil {
-		c.over(err)
+	if err = c.closer.Close(ctx, way); !isClosed(err) {
+		c.leaveTo(e)
 	}
 	return err
 }
@@ -209,11 +200,15 @@ func (w *Worker) closingContext() (context.Context, context.CancelFunc) {
 }
 
 // close ends the claim with a handler's answer. Ctx bounds the wait, and is never the
-// handler's.
+// handler's: what has no outcome by then is left to the session's book.
 func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, began time.Time) {
+	// A closing write of the handler's own, whose caller has left it, comes first.
+	if err := c.closer.Wait(ctx); refusedForGood(err) && a.err == nil {
+		a.err = err
+	}
 	e := c.closing(a, cause)
 	settled := Settlement{Outcome: e.outcome(), Ran: time.Since(began), HandlerErr: a.err}
-	if a.err != nil && isTaken(cause) && !c.isSettled() {
+	if a.err != nil && isTaken(cause) && !c.isClosing() {
 		// The job is not ours any more and nothing is to be handed in: a write would
 		// only be refused.
 		c.over(cause)
@@ -230,10 +225,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 	case err != nil:
 		settled.Err = err
 		w.log.Warn("close claim", zap.Error(err))
-		if !isOver(err) {
-			// Etcd refuses the write itself. The reconciler gives the job back.
-			c.over(err)
-		}
+		c.leaveTo(e)
 	}
 	w.hooks.Settled(c.job, settled)
 }

@@ -92,7 +92,6 @@ type Worker struct {
 	closing int // jobs whose handlers have returned, their results on the way
 	started int // jobs taken so far, for Limit
 	zombies int // abandoned handlers that still run
-	told    told
 
 	trouble int       // claims in a row that ended with an error
 	resume  time.Time // no claim before it
@@ -195,59 +194,44 @@ func (w *Worker) member() (*coord.Member, func()) {
 
 // serveAll works under one session after another.
 func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
-	var s *coord.Session
-	defer func() { w.unregister(s) }()
 	for ctx.Err() == nil && !(w.limited() && w.idle()) { // what is under way may come to nothing yet
-		var err error
-		if s, err = m.Session(ctx); err != nil {
+		s, err := m.Session(ctx)
+		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
 			return fmt.Errorf("worker of %s: %w", w.q.name, err)
 		}
-		if err := w.register(ctx, s); err != nil && ctx.Err() == nil {
-			w.log.Warn("register worker", zap.Error(err))
-		}
-		if err := w.serveModes(ctx, s); err != nil && ctx.Err() == nil {
+		if err := w.serveSession(ctx, s); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("worker of %s: %w", w.q.name, err)
 		}
 	}
 	return nil
 }
 
-// serveModes works under one session, in one mode after another.
-func (w *Worker) serveModes(ctx context.Context, s *coord.Session) error {
-	release := func() {}
-	defer func() { release() }()
+// serveSession works under one session, in one mode after another.
+func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
+	r, err := w.register(ctx, s)
+	// Behind the last job begun, and beside the draining of what runs.
+	defer func() { w.wg.Go(func() { w.unregister(r) }) }()
+	switch {
+	case errors.Is(err, coord.ErrInvalid):
+		return err
+	case r == nil:
+		return nil // the session has just ended
+	case err != nil && ctx.Err() == nil:
+		w.log.Warn("register worker", zap.Error(err))
+	}
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
 		if w.q.index.mode() == modeDispatch {
-			w.serveInbox(ctx, s)
+			w.serveInbox(ctx, s, r)
 			continue
 		}
-		hold, err := w.q.needJobs(ctx)
-		if err != nil {
+		if err := w.serve(ctx, s); err != nil {
 			return err
 		}
-		release()
-		w.serve(ctx, s)
-		release = later(strayWindow, hold)
 	}
 	return nil
-}
-
-// strayWindow is for how long a worker goes on looking for strays behind a switch to
-// mode dispatch: long enough for them to show, and to be released.
-const strayWindow = 20 * time.Second
-
-// later calls f after d, or when the function that it returns is called, which
-// waits for it; once in any case.
-func later(d time.Duration, f func()) (now func()) {
-	f = sync.OnceFunc(f)
-	timer := time.AfterFunc(d, f)
-	return func() {
-		timer.Stop()
-		f()
-	}
 }
 
 // standForDispatcher runs a dispatcher beside the worker where that is asked for,
@@ -272,17 +256,20 @@ func (w *Worker) standForDispatcher(ctx context.Context) (stop func()) {
 }
 
 // serve claims and works jobs until the session, ctx, or the mode is over.
-func (w *Worker) serve(ctx context.Context, s *coord.Session) {
+func (w *Worker) serve(ctx context.Context, s *coord.Session) error {
+	release, err := w.q.needJobs(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
 	changed, stop := w.q.index.listen()
 	defer stop()
-	reconcile := time.NewTicker(reconcileEvery)
-	defer reconcile.Stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
 		wake := w.fill(s)
 		if w.limited() && w.idle() || w.q.index.mode() == modeDispatch {
-			return
+			return nil
 		}
 		alarm.Stop()
 		if !wake.IsZero() {
@@ -292,12 +279,10 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) {
 		case <-changed:
 		case <-w.freed:
 		case <-alarm.C:
-		case <-reconcile.C:
-			w.q.reconcile(s, nil)
 		case <-s.Done():
-			return
+			return nil
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// ErrOver is what Track and Hold return when the book is closed.
-var ErrOver = errors.New("the session's book is closed")
+var (
+	// ErrOver is what Track and Hold return when the book is closed.
+	ErrOver = errors.New("the session's book is closed")
+	// ErrTaken is what Track returns for a claim that is in the book already.
+	ErrTaken = errors.New("it is in the session's book already")
+)
 
 // End gives a claim up that no caller is left for, or finds that there is none. It
 // returns nil once etcd shows nothing of it any more, and is called again after an
@@ -42,12 +46,16 @@ func NewBook(behind func(func(ctx context.Context)) bool, report func(nonce stri
 	return &Book{behind: behind, report: report, claims: map[string]*entry{}}
 }
 
-// Track enters a claim before its Txn is sent. After [ErrOver] nothing may be claimed.
+// Track enters a claim before its Txn is sent. After [ErrOver] nothing may be claimed,
+// and after [ErrTaken] not under that name.
 func (b *Book) Track(nonce string, end End) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return ErrOver
+	}
+	if b.claims[nonce] != nil {
+		return ErrTaken
 	}
 	b.claims[nonce] = &entry{state: claiming, end: end}
 	return nil
@@ -78,26 +86,53 @@ func (b *Book) Untrack(nonce string) {
 	b.remove(nonce)
 }
 
-// Settle leaves a claim to the reconciler: its caller has gone, or does not know what
-// became of it. Where the session can write no more, its lease ends the claim.
-func (b *Book) Settle(nonce string) {
+// Replace changes how a claim is ended. It is false when the claim is out.
+func (b *Book) Replace(nonce string, end End) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle(nonce, deserted)
+	e := b.claims[nonce]
+	if e != nil {
+		e.end = end
+	}
+	return e != nil
+}
+
+// Settle leaves a claim to the reconciler: its caller has gone, or does not know what
+// became of it. False means that the session can write no more: its lease ends the
+// claim.
+func (b *Book) Settle(nonce string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.settle(nonce, deserted)
 }
 
 // settle is called with mu held.
-func (b *Book) settle(nonce string, why event) {
+func (b *Book) settle(nonce string, why event) bool {
 	e := b.claims[nonce]
 	if e == nil || e.state == abandoned {
-		return
+		return e != nil
 	}
-	if e.state = e.state.after(why); e.state != abandoned {
-		return
-	}
+	e.state = e.state.after(why)
 	if b.closed || !b.behind(func(ctx context.Context) { b.reconcile(ctx, nonce, e) }) {
 		b.remove(nonce)
+		return false
 	}
+	return true
+}
+
+// Has tells whether a claim is in the book.
+func (b *Book) Has(nonce string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.claims[nonce] != nil
+}
+
+// Abandoned tells whether the reconciler has the claim.
+func (b *Book) Abandoned(nonce string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.claims[nonce]
+	return e != nil && e.state == abandoned
 }
 
 // reconcile ends an abandoned claim, however often that has to be tried.

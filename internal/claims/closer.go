@@ -44,8 +44,8 @@ type Way struct {
 	Unknown func(causes ...error) error
 	// Over is called once the claim is closed, nil, or somebody else's, with why.
 	Over func(err error)
-	// Reopen leaves the closer open for further calls behind this way's success: they
-	// are refused by etcd, and leave their evidence.
+	// Reopen leaves the closer open for further calls when the claim is over: they are
+	// refused by etcd, and leave their evidence.
 	Reopen bool
 }
 
@@ -126,22 +126,26 @@ func (c *Closer) begin(ctx context.Context, w Way) (a *attempt, mine bool, err e
 	c.now = a
 	c.mu.Unlock()
 	c.tell(closes)
-	if !c.behind(func(life context.Context) { c.finish(a, w, life) }) {
-		c.finish(a, w, ctx)
+	if !c.behind(func(life context.Context) { c.finish(a, w, life, deserted) }) {
+		c.finish(a, w, ctx, open)
 	}
 	return a, true, nil
 }
 
-// finish carries an attempt to its end, and says in the book what came of it.
-func (c *Closer) finish(a *attempt, w Way, ctx context.Context) {
+// finish carries an attempt to its end, and says in the book what came of it; short is
+// what an attempt comes to that the end of ctx cut short.
+func (c *Closer) finish(a *attempt, w Way, ctx context.Context, short event) {
 	var came event
 	came, a.err = w.run(ctx)
+	if came == open && ctx.Err() != nil {
+		came = short
+	}
 	if came == closed {
 		w.Over(a.err)
 	}
 	c.mu.Lock()
 	c.now = nil
-	if came == closed && (a.err != nil || !w.Reopen) {
+	if came == closed && !w.Reopen {
 		c.over, c.taken = true, a.err
 	}
 	c.mu.Unlock()
@@ -170,17 +174,20 @@ func (c *Closer) Over() bool {
 	return c.over
 }
 
-// Wait waits for an attempt under way, if there is one, or until ctx ends.
-func (c *Closer) Wait(ctx context.Context) {
+// Wait waits for an attempt under way, if there is one, or until ctx ends, and returns
+// the attempt's error.
+func (c *Closer) Wait(ctx context.Context) error {
 	c.mu.Lock()
 	a := c.now
 	c.mu.Unlock()
 	if a == nil {
-		return
+		return nil
 	}
 	select {
 	case <-a.done:
+		return a.err
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
