@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
@@ -167,12 +168,19 @@ func (c *Claim) handIn(ctx context.Context, e event) error {
 	return err
 }
 
-// refusedForGood tells that etcd, or the Txn's own compares, will refuse a closing write
-// however often it is sent.
+// refusedForGood tells that a closing write was refused for what it is, and would be
+// again: not for want of an answer, of a right or of room, and not since the claim is
+// over.
 func refusedForGood(err error) bool {
-	return errors.Is(err, coord.ErrRefused) || errors.Is(err, ErrExists) || errors.Is(err, coord.ErrInvalid) ||
-		errors.Is(rpctypes.Error(err), rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrRequestTooLarge) ||
-		errors.Is(err, rpctypes.ErrTooManyOps) || errors.Is(err, rpctypes.ErrDuplicateKey)
+	if err == nil || isClosed(err) || errors.Is(err, coord.ErrUnknown) || errors.Is(err, coord.ErrClosed) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, rpctypes.ErrNoSpace) {
+		return false
+	}
+	switch codeOf(err) {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return false
+	}
+	return true
 }
 
 // over takes the claim out of the books.

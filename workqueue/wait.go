@@ -195,14 +195,18 @@ func passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, coord.ErrHistoryRewound) {
 		return true
 	}
-	code := status.Code(err)
-	var e rpctypes.EtcdError
-	if errors.As(err, &e) {
-		code = e.Code()
-	}
-	switch code {
+	switch codeOf(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		return true
 	}
 	return false
+}
+
+// codeOf is the gRPC code of an error of etcd, however it is wrapped.
+func codeOf(err error) codes.Code {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return status.Code(err)
 }
