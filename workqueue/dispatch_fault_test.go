@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -168,8 +169,10 @@ func rival(t *testing.T, cl *clientv3.Client, root string, q *workqueue.Queue) (
 	return e, leads
 }
 
-// holder holds the Txns of a client that assign jobs back, for ever but for deliver.
+// holder holds the Txns of a client back that put keys with such a part, by default
+// those that assign jobs, for ever but for deliver.
 type holder struct {
+	part    string
 	mu      sync.Mutex
 	holding bool
 	held    []func() error
@@ -187,7 +190,7 @@ func (h *holder) hold(on bool) {
 func (h *holder) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	txn, ok := req.(*pb.TxnRequest)
 	h.mu.Lock()
-	hit := h.holding && ok && puts(txn, []byte("/assigned/"))
+	hit := h.holding && ok && puts(txn, []byte(cmp.Or(h.part, "/assigned/")))
 	if hit {
 		h.held = append(h.held, func() error { return invoke(context.WithoutCancel(ctx), method, req, &pb.TxnResponse{}, cc) })
 	}
