@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
@@ -72,6 +73,10 @@ func (d *Dispatcher) NeedLeaderElection() bool { return false }
 
 // Elector is the dispatcher's candidate, to observe, to resign, or to hand over.
 func (d *Dispatcher) Elector() *election.Elector { return d.e }
+
+// Healthz fails while the dispatcher can neither lead nor stand by: see
+// [election.Elector.Healthz].
+func (d *Dispatcher) Healthz(r *http.Request) error { return d.e.Healthz(r) }
 
 // dispatch is one term.
 func (q *Queue) dispatch(ctx context.Context, t *election.Term, prefetch int) error {

@@ -88,10 +88,12 @@ type Worker struct {
 	freed chan struct{}  // a slot was freed
 
 	mu      sync.Mutex
-	slots   int // in use by handlers that run or will, zombies included
-	closing int // jobs whose handlers have returned, their results on the way
-	started int // jobs taken so far, for Limit
-	zombies int // abandoned handlers that still run
+	slots   int            // in use by handlers that run or will, zombies included
+	closing int            // jobs whose handlers have returned, their results on the way
+	started int            // jobs taken so far, for Limit
+	zombies int            // abandoned handlers that still run
+	session *coord.Session // the one under which jobs are taken
+	serving bool           // Run takes jobs
 
 	trouble int       // claims in a row that ended with an error
 	resume  time.Time // no claim before it
@@ -194,6 +196,8 @@ func (w *Worker) member() (*coord.Member, func()) {
 
 // serveAll works under one session after another.
 func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
+	w.serves(nil, true)
+	defer w.serves(nil, false)
 	for ctx.Err() == nil && !(w.limited() && w.idle()) { // what is under way may come to nothing yet
 		s, err := m.Session(ctx)
 		if err != nil {
@@ -202,6 +206,7 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 			}
 			return fmt.Errorf("worker of %s: %w", w.q.name, err)
 		}
+		w.serves(s, true)
 		if err := w.serveSession(ctx, s); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("worker of %s: %w", w.q.name, err)
 		}

@@ -144,8 +144,12 @@ func readRegistrations(ctx context.Context, s *coord.Store, queue string) (map[s
 		var r struct {
 			Kinds       []string `json:"kinds"`
 			Concurrency int      `json:"concurrency"`
+			Left        bool     `json:"left"`
 		}
 		_ = json.Unmarshal(kv.Value, &r) // what cannot be read takes nothing
+		if r.Left {
+			continue // the session goes on, and serves the queue no more
+		}
 		if r.Kinds == nil {
 			r.Kinds = []string{}
 		}

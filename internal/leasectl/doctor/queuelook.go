@@ -68,6 +68,7 @@ type worker struct {
 	lease       int64
 	Kinds       []string `json:"kinds"`
 	Concurrency int      `json:"concurrency"`
+	Left        bool     `json:"left"` // its session serves the queue no more
 }
 
 func (w *worker) knows(kind string) bool { return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind) }
@@ -185,7 +186,9 @@ func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys co
 			}
 			w := &worker{rev: kv.ModRevision, lease: kv.Lease}
 			_ = json.Unmarshal(kv.Value, w)
-			q.workers[p.Session] = w
+			if !w.Left {
+				q.workers[p.Session] = w
+			}
 			if kv.Lease == 0 {
 				l.leaseless = append(l.leaseless, kv)
 			}
