@@ -7,6 +7,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
 // lostWith loses the answer of a session's next write to the lock and ends the lane that
@@ -130,7 +132,8 @@ func (l *line) forceFree() {
 // Where history does not reach back to the claim, nothing tells.
 func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t)) // others need their history
+	l := &line{world: w, t: t, keys: w.store.keys.lock("l")}
 	a := l.session(t)
 	h := <-l.acquires(within(t), a)
 	l.lostWith(a, "delete slot,", false, func() {
