@@ -279,24 +279,3 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located)
 	}
 	return c, nil
 }
-
-// takenFromInbox ends a claim whose inbox entry vanished. When that was not the
-// worker's own doing, somebody took the job away: etcd says whether it was
-// cancelled.
-func (c *Claim) takenFromInbox(rev int64) {
-	if c.isClosing() {
-		return
-	}
-	c.q.behind(func(ctx context.Context) {
-		cause := error(&coord.FencedError{Key: c.fence.Key, Wanted: c.fence.Token, Current: coord.Token(rev)})
-		resp, err := c.q.store.Get(ctx, c.q.keys.Done(c.job.ID))
-		if err == nil && len(resp.Kvs) == 1 {
-			if r, err := decodeRecord(resp.Kvs[0].Value); err == nil && r.Outcome == outcomeCancelled && r.Born == c.job.Born {
-				cause = ErrCancelled
-			}
-		}
-		if !c.isClosing() { // else it is for its own closing write to say
-			c.end(cause)
-		}
-	})
-}

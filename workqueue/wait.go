@@ -72,6 +72,22 @@ func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) {
 	}
 }
 
+// changeTimeout is how long a change of the past is looked for.
+const changeTimeout = 3 * time.Second
+
+// firstChange is the revision of a key's first change from revision rev on, which is
+// known to have happened; 0 when etcd could not tell.
+func (q *Queue) firstChange(ctx context.Context, key string, rev int64) int64 {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	for resp := range q.store.Watch(ctx, key, rev) {
+		if len(resp.Events) > 0 {
+			return resp.Events[0].Kv.ModRevision
+		}
+	}
+	return 0
+}
+
 // WaitEmpty blocks until no live job is left in the queue: none ready, scheduled
 // or claimed by anybody. It watches, and confirms with a linearizable read.
 // In mode dispatch it looks every 10 s instead, since a worker does not watch all
