@@ -181,12 +181,10 @@ func (q *Queue) claimed(try *claimTry, n next, r coord.Result) (*Claim, error) {
 	s, c := try.s, try.c
 	if !r.Succeeded {
 		s.Book().Untrack(try.nonce)
-		kv := r.Get(0)
-		moved := kv == nil || kv.ModRevision != c.rev
+		moved := q.index.refused(c, r.Get(0))
 		if moved && c.orphan {
 			q.log.Debug("lost the race for an orphan", zap.String("job", c.record.ID))
 		}
-		q.index.settleEntry(c, moved)
 		if !moved && s.Err() != nil {
 			return nil, s.Err()
 		}

@@ -197,7 +197,7 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 	}
 	delete(x.unread, string(kv.Key))
 	if old := x.jobs[r.ID]; old != nil {
-		if old.rev == kv.ModRevision {
+		if old.isFrom(kv) {
 			return r.ID, true
 		}
 		x.detach(old)

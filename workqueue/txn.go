@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -17,6 +18,12 @@ type located struct {
 	rev    int64
 	// noted tells that a progress key may exist, so that it is not forgotten.
 	noted bool
+}
+
+// isFrom tells whether kv is what was read. The revision alone does not: after a restore
+// from a backup, numbers come again, for other values.
+func (l located) isFrom(kv *mvccpb.KeyValue) bool {
+	return kv != nil && kv.ModRevision == l.rev && coord.NonceOf(kv.Value) == l.record.Nonce
 }
 
 // session is an owner-to-be: a live session's key and create revision.
