@@ -229,7 +229,7 @@ func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clie
 		if err != nil {
 			return located{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
 		}
-		return located{record: r, where: where, rev: kvs[0].ModRevision, noted: r.Attempt > 0}, resp, nil
+		return located{record: r, where: where, rev: kvs[0].ModRevision, created: kvs[0].CreateRevision, noted: r.Attempt > 0}, resp, nil
 	}
 	return located{}, resp, nil
 }

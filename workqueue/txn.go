@@ -16,6 +16,8 @@ type located struct {
 	record *record
 	where  place
 	rev    int64
+	// created is the revision that put the key there, where that was asked for.
+	created int64
 	// noted tells that a progress key may exist, so that it is not forgotten.
 	noted bool
 }

@@ -19,7 +19,8 @@ func newJobsWait(a *app) *cobra.Command {
 		Use:   "wait QUEUE/ID",
 		Short: "Wait until a job is done, or in another state",
 		Long: `Wait until a job is in one of the states of --for, and print it. It watches etcd, and
-does not ask again and again.
+does not ask again and again. It waits for the job that has the ID when it begins: when
+that is over and the ID enqueued again, for the first one all the same.
 
 Exit codes: 0 the job is in such a state; 1 it is over, in another state, which it
 will not leave by itself; 3 there is no such job, or no longer; 6 the --timeout is
@@ -77,8 +78,15 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 		}
 		changed := watchPrefixes(ctx, store, prefixes)
 		defer watchOver(ctx, c, a.notef)()
+		var met *workqueue.Job // the job that is waited for: the ID may become another's
 		for begun := false; ; begun = true {
 			j, err := a.getJob(ctx, q, ref)
+			switch {
+			case err == nil && met == nil:
+				met = j
+			case err == nil && j.Born != met.Born:
+				j, err = a.endOf(ctx, q, met)
+			}
 			if err != nil {
 				if err := outlast(ctx, begun, over, err); err != nil {
 					return err
@@ -109,6 +117,13 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 			stop()
 		}
 	})
+}
+
+// endOf is the end of a job whose ID is another's by now.
+func (a *app) endOf(ctx context.Context, q *workqueue.Queue, j *workqueue.Job) (*workqueue.Job, error) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	return q.WaitFor(ctx, j)
 }
 
 // dueChange fires when a job becomes ready by the clock alone.
