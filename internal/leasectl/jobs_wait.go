@@ -80,19 +80,14 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 		defer watchOver(ctx, c, a.notef)()
 		var met *workqueue.Job // the job that is waited for: the ID may become another's
 		for begun := false; ; begun = true {
-			j, err := a.getJob(ctx, q, ref)
-			switch {
-			case err == nil && met == nil:
-				met = j
-			case err == nil && j.Born != met.Born:
-				j, err = a.endOf(ctx, q, met)
-			}
+			j, err := a.getSame(ctx, q, ref, met)
 			if err != nil {
 				if err := outlast(ctx, begun, over, err); err != nil {
 					return err
 				}
 				continue
 			}
+			met = j
 			switch {
 			case slices.Contains(states, j.State):
 				return a.printJob(format, j)
@@ -119,11 +114,15 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 	})
 }
 
-// endOf is the end of a job whose ID is another's by now.
-func (a *app) endOf(ctx context.Context, q *workqueue.Queue, j *workqueue.Job) (*workqueue.Job, error) {
+// getSame is getJob, bound to the job that was met, nil at first: when its ID is another's by now, it is as it ended.
+func (a *app) getSame(ctx context.Context, q *workqueue.Queue, ref jobRef, met *workqueue.Job) (*workqueue.Job, error) {
+	j, err := a.getJob(ctx, q, ref)
+	if err != nil || met == nil || j.Born == met.Born {
+		return j, err
+	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	return q.WaitFor(ctx, j)
+	return q.WaitFor(ctx, met)
 }
 
 // dueChange fires when a job becomes ready by the clock alone.
