@@ -18,7 +18,7 @@ import (
 // and checkpoint, all read at one revision. It returns [ErrNotFound] when there is
 // none.
 func (q *Queue) Get(ctx context.Context, id string) (*Job, error) {
-	j, _, err := q.look(ctx, id, 0)
+	j, _, err := q.look(ctx, id, 0, true)
 	if err != nil {
 		return nil, fmt.Errorf("get job %s of %s: %w", id, q.name, err)
 	}
@@ -29,10 +29,11 @@ func (q *Queue) Get(ctx context.Context, id string) (*Job, error) {
 // which the job's key was put where it is.
 type looked struct{ rev, created int64 }
 
-// look is Get as of a revision; 0 is now.
-func (q *Queue) look(ctx context.Context, id string, at int64) (*Job, looked, error) {
+// look is Get as of a revision; 0 is now. Owners tells to ask whether the job's owner
+// lives; else it is taken to, and sessions need not be readable.
+func (q *Queue) look(ctx context.Context, id string, at int64, owners bool) (*Job, looked, error) {
 	for try := 0; ; try++ {
-		j, seen, err := q.lookOnce(ctx, id, at)
+		j, seen, err := q.lookOnce(ctx, id, at, owners)
 		// Of an owner it is asked at the same revision, which may just have been compacted.
 		if err == nil || at != 0 || !isForgotten(err) || try >= 2 {
 			return j, seen, err
@@ -40,7 +41,7 @@ func (q *Queue) look(ctx context.Context, id string, at int64) (*Job, looked, er
 	}
 }
 
-func (q *Queue) lookOnce(ctx context.Context, id string, at int64) (*Job, looked, error) {
+func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) (*Job, looked, error) {
 	if err := coord.ValidateName("id", id); err != nil {
 		return nil, looked{}, err
 	}
@@ -53,8 +54,8 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64) (*Job, looked
 	if l.record == nil {
 		return nil, seen, ErrNotFound
 	}
-	lives := nobody
-	if l.record.claimed() {
+	lives := func(string, int64) bool { return true }
+	if l.record.claimed() && owners {
 		// As of the same revision: an owner that has closed the job since, and ended, left
 		// no orphan.
 		alive, err := q.ownerLives(ctx, l.record.Owner, l.record.OwnerRev, clientv3.WithRev(seen.rev))

@@ -80,7 +80,7 @@ func (q *Queue) wait(ctx context.Context, w *waiting) (*Job, error) {
 // waitOnce looks, and waits until it is worth while to look again; without a job and
 // without an error the wait goes on.
 func (q *Queue) waitOnce(ctx context.Context, w *waiting) (*Job, error) {
-	j, seen, err := q.look(ctx, w.id, w.at)
+	j, seen, err := q.look(ctx, w.id, w.at, false)
 	if err == nil && w.born == "" {
 		w.born, w.since = j.Born, j.Revision
 	}

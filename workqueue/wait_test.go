@@ -10,6 +10,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -215,6 +217,42 @@ func TestSlowWaitersAreToldOfTheirOwnJobs(t *testing.T) {
 		if a := receive(t, answers, "a wait ends"); a.err != nil || string(a.job.Result) != a.want {
 			t.Errorf("job %s: got the end of another, or %v", a.want, a.err)
 		}
+	}
+}
+
+// A producer may wait for its job while that is claimed, and has no right to read
+// sessions.
+func TestAWaitReadsNoSessions(t *testing.T) {
+	t.Parallel()
+	cl, root := shared(t)
+	q, s := openAt(t, cl, workqueue.Config{Root: root}), session(t, cl, root, time.Minute)
+	j := enqueue(t, q, workqueue.Params{ID: "j"})[0]
+	c := claim(t, cl, root, q, s)
+	rec := &etcdtest.Recorder{}
+	opts := append(rec.DialOptions(), grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			if get, ok := req.(*pb.RangeRequest); ok && strings.HasPrefix(string(get.Key), root+"sessions/") {
+				return status.Error(codes.PermissionDenied, "etcdserver: permission denied")
+			}
+			return invoke(ctx, method, req, reply, cc, opts...)
+		}))
+	producer := openAt(t, etcdtest.Shared(t).Client(t, opts...), workqueue.Config{Root: root})
+	if _, err := producer.Get(bounded(t), "j"); err == nil {
+		t.Fatal("the producer may read sessions")
+	}
+	ended, ctx := make(chan error, 1), bounded(t)
+	go func() {
+		_, err := producer.WaitFor(ctx, j)
+		ended <- err
+	}()
+	if err := rec.Wait(bounded(t), "Watch.create", 1); err != nil { // it has met the claimed job
+		t.Fatal(err)
+	}
+	if err := c.Complete(bounded(t), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, ended, "the wait ends"); err != nil {
+		t.Error(err)
 	}
 }
 
