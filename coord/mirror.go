@@ -277,8 +277,9 @@ func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse,
 	if resp.Header.Revision < f.rev {
 		// A member that lags, or history that went back, which a watch does not
 		// notice: it waits, silently, for a revision that may never come. A
-		// linearizable read tells; if it is a rewind, the store says so.
-		_, _ = m.store.Get(ctx, m.store.keys.Meta())
+		// linearizable read tells; if it is a rewind, the store says so. What is watched
+		// may be read; another key need not be.
+		_, _ = m.store.Get(ctx, f.prefix, clientv3.WithKeysOnly())
 		return nil
 	}
 	if resp.Created {

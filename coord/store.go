@@ -75,7 +75,7 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	if err != nil {
 		return nil, unanswered(ctx, err)
 	}
-	return resp, s.observe(reqCtx, before, resp.Header.Revision)
+	return resp, s.observe(reqCtx, before, resp.Header.Revision, key)
 }
 
 // unanswered tells a request that had its time from one whose caller had no more.
@@ -132,7 +132,7 @@ func (s *Store) Scan(ctx context.Context, prefix string, rev int64, each func([]
 	if err != nil || header == nil {
 		return 0, err
 	}
-	return cmp.Or(rev, header.Revision), s.observe(ctx, before, header.Revision)
+	return cmp.Or(rev, header.Revision), s.observe(ctx, before, header.Revision, prefix)
 }
 
 // Watch watches a key or range from revision rev on, with RequireLeader. It
@@ -236,20 +236,22 @@ func (s *Store) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resp, s.observe(ctx, before, resp.Header.Revision)
+	return resp, s.observe(ctx, before, resp.Header.Revision, t.reads())
 }
 
 // observe judges the revision of a linearizable answer. Only one below the mark
 // that was taken before its request was sent means anything, since answers
-// arrive out of order; and one more read must confirm it.
-func (s *Store) observe(ctx context.Context, before mark, rev int64) error {
+// arrive out of order; and one more read must confirm it. That is of a key which the
+// request read, or of the first one of its range: another one the caller may have no
+// right to read, and would never hear of the rewind.
+func (s *Store) observe(ctx context.Context, before mark, rev int64, key string) error {
 	if rev >= before.rev {
 		s.high.raise(before, rev)
 		return nil
 	}
-	resp, err := s.backend.get(ctx, s.keys.Meta())
+	resp, err := s.backend.get(ctx, key, clientv3.WithKeysOnly())
 	if err != nil || resp.Header.Revision >= before.rev {
-		return nil
+		return nil // no answer tells nothing; the next low one is judged again
 	}
 	if s.high.rewind(before, resp.Header.Revision) {
 		s.log.Error("etcd's history went back: a restore from a backup?",

@@ -36,7 +36,8 @@ var (
 
 // Why a claim or its context ended.
 var (
-	// ErrCancelled is the cause of a claim's context when the job was cancelled.
+	// ErrCancelled is the cause of a claim's context when the job is known to have been
+	// cancelled under that claim. Else it is [coord.ErrFenced].
 	ErrCancelled = errors.New("the job was cancelled")
 	// ErrSettled means that the claim was closed before: a claim closes once.
 	ErrSettled = errors.New("the claim is settled already")

@@ -9,8 +9,6 @@ import (
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // exportVersion is the version of the format of one exported line.
@@ -32,109 +30,155 @@ type exported struct {
 }
 
 // Export yields every job of the queue as one line of JSON without its newline:
-// live ones in the queue's order, then dead, then done ones. All are read at one
-// revision, and payloads only as their lines are yielded; the records of live jobs
-// are kept in memory meanwhile. [Queue.ImportBatch] takes the lines, in their order,
+// live ones in the queue's order, then dead, then done ones. All records are read at one
+// revision, before the first line, and kept in memory; what lies beside them is read at
+// that revision as their lines are yielded. When etcd has compacted it by then, a job
+// that has not changed since is yielded with what lies beside it now, and one that has
+// changed as an error, which matches [ErrConflict]. So each line was true at one moment.
+// [Queue.ImportBatch] takes the lines, in their order,
 // in another cluster or under another root. A record that cannot be read is yielded
-// as an error, which matches [ErrUndecodable], and the export goes on; any other
-// error ends it.
+// as an error, which matches [ErrUndecodable]. After errors of these two kinds the
+// export goes on; any other ends it.
 func (q *Queue) Export(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if err := q.export(ctx, yield); err != nil && !errors.Is(err, errEnough) {
+		x := &exporting{q: q}
+		if err := x.read(ctx); err != nil {
 			yield(nil, fmt.Errorf("export queue %s: %w", q.name, err))
+			return
+		}
+		for _, err := range x.unread {
+			if !yield(nil, err) {
+				return
+			}
+		}
+		for i := range x.rows {
+			line, err := x.line(ctx, x.rows[i])
+			x.rows[i].record = nil // what has been yielded need not be kept
+			switch {
+			case err == nil:
+			case errors.Is(err, ErrConflict):
+				err = fmt.Errorf("export job %w", err)
+			default:
+				yield(nil, fmt.Errorf("export queue %s: job %w", q.name, err))
+				return
+			}
+			if !yield(line, err) {
+				return
+			}
 		}
 	}
 }
 
-// errEnough ends an export whose caller wants no more.
-var errEnough = errors.New("enough")
+// exporting is an export under way.
+type exporting struct {
+	q      *Queue
+	rev    int64
+	rows   []exportRow
+	unread []error
+}
 
-func (q *Queue) export(ctx context.Context, yield func([]byte, error) bool) error {
-	rev := int64(0)
-	for _, where := range []place{inJobs, inDead, inDone} {
-		rows, at, err := q.exportRows(ctx, where, rev, yield)
+// exportRow is a record on its way out.
+type exportRow struct {
+	located
+	rank rank
+}
+
+// read reads all records at one revision, again when etcd compacts it meanwhile.
+func (x *exporting) read(ctx context.Context) error {
+	for try := 0; ; try++ {
+		x.rev, x.rows, x.unread = 0, nil, nil
+		err := x.readOnce(ctx)
+		if err == nil || !isForgotten(err) || try >= maxTries {
+			return err
+		}
+	}
+}
+
+func (x *exporting) readOnce(ctx context.Context) error {
+	for where, prefix := range x.q.directories() {
+		first := len(x.rows)
+		at, err := x.q.store.Scan(ctx, prefix, x.rev, func(kvs []*mvccpb.KeyValue) bool {
+			for _, kv := range kvs {
+				x.take(where, kv)
+			}
+			return true
+		})
 		if err != nil {
 			return err
 		}
-		rev = at
-		for _, r := range rows {
-			line, err := q.exportLine(ctx, r, where, rev)
-			if err != nil {
-				return err
-			}
-			if !yield(line, nil) {
-				return errEnough
-			}
+		x.rev = at
+		if where == inJobs { // a key's place says nothing about the queue's order
+			slices.SortFunc(x.rows[first:], func(a, b exportRow) int {
+				if a.rank.before(b.rank) {
+					return -1
+				}
+				return 1
+			})
 		}
 	}
 	return nil
 }
 
-// exportRow is a record on its way out.
-type exportRow struct {
-	record *record
-	rank   rank
+func (x *exporting) take(where place, kv *mvccpb.KeyValue) {
+	r, err := x.q.txns.decode(where, kv)
+	if err != nil {
+		x.unread = append(x.unread, fmt.Errorf("read %s: %w", kv.Key, err))
+		return
+	}
+	l := located{record: r, where: where, rev: kv.ModRevision}
+	x.rows = append(x.rows, exportRow{l, rank{r.Priority, kv.CreateRevision, r.Seq, r.ID}})
 }
 
-// exportRows reads one directory at a revision, and tells that revision.
-func (q *Queue) exportRows(ctx context.Context, where place, rev int64, yield func([]byte, error) bool) (rows []exportRow, at int64, err error) {
-	prefix := map[place]string{inJobs: q.keys.Jobs(), inDead: q.keys.DeadJobs(), inDone: q.keys.DoneJobs()}[where]
-	goOn := true
-	at, err = q.store.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
-		for _, kv := range kvs {
-			r, err := q.txns.decode(where, kv)
-			if err != nil {
-				if goOn = yield(nil, fmt.Errorf("read %s: %w", kv.Key, err)); !goOn {
-					return false
-				}
-				continue
-			}
-			rows = append(rows, exportRow{r, rank{r.Priority, kv.CreateRevision, r.Seq, r.ID}})
+// line makes the line of one job. Its errors begin with the job's id.
+func (x *exporting) line(ctx context.Context, row exportRow) ([]byte, error) {
+	b, err := x.beside(ctx, row.located)
+	if err == nil {
+		var line []byte
+		if line, err = x.q.exportLine(row.located, b); err == nil {
+			return line, nil
 		}
-		return true
-	})
-	switch {
-	case !goOn:
-		return nil, 0, errEnough
-	case err != nil:
-		return nil, 0, err
 	}
-	if where == inJobs { // a key's place says nothing about the queue's order
-		slices.SortFunc(rows, func(a, b exportRow) int {
-			if a.rank.before(b.rank) {
-				return -1
-			}
-			return 1
-		})
-	}
-	return rows, at, nil
+	return nil, fmt.Errorf("%s: %w", row.record.ID, err)
 }
 
-func (q *Queue) exportLine(ctx context.Context, row exportRow, where place, rev int64) ([]byte, error) {
-	r := *row.record
+// beside reads what lies beside a record, as of the export's revision, or of now when
+// that is compacted and the record is the same now.
+func (x *exporting) beside(ctx context.Context, l located) (besides, error) {
+	if l.where == inDone || l.record.Beside == 0 && l.record.Attempt == 0 {
+		return besides{}, nil // there is none
+	}
+	for _, at := range []int64{x.rev, 0} {
+		now, b, err := x.q.findBeside(ctx, l.record.ID, at)
+		switch {
+		case at != 0 && isForgotten(err):
+			continue
+		case err != nil && !errors.Is(err, ErrUndecodable):
+			return b, err
+		case err == nil && now.isSame(l):
+			return b, nil
+		}
+		break
+	}
+	return besides{}, fmt.Errorf("%w: etcd has compacted revision %d before all of the job was read; export again", ErrConflict, x.rev)
+}
+
+func (q *Queue) exportLine(l located, b besides) ([]byte, error) {
+	r := *l.record
 	r.Seq = 0
 	value, err := r.encode()
 	if err != nil {
 		return nil, err
 	}
-	line := exported{Version: exportVersion, Queue: q.name, Where: places[where]}
+	line := exported{Version: exportVersion, Queue: q.name, Where: places[l.where]}
 	if line.Record, err = without(value, "w"); err != nil {
-		return nil, fmt.Errorf("export job %s: %w", r.ID, err)
+		return nil, err
 	}
-	if r.Beside > 0 && where != inDone {
-		if line.Payload, err = q.exportBeside(ctx, q.keys.Payload(r.ID), rev); err != nil {
-			return nil, fmt.Errorf("export payload of job %s: %w", r.ID, err)
-		}
+	if r.Beside > 0 && l.where != inDone {
+		line.Payload = b.payload
 	}
-	if r.Attempt > 0 && where != inDone {
-		note, err := q.exportBeside(ctx, q.keys.Progress(r.ID), rev)
-		if err != nil {
-			return nil, fmt.Errorf("export progress of job %s: %w", r.ID, err)
-		}
-		if json.Valid(note) {
-			if line.Progress, err = without(note, "w", "token"); err != nil {
-				return nil, fmt.Errorf("export progress of job %s: %w", r.ID, err)
-			}
+	if r.Attempt > 0 && json.Valid(b.progress) {
+		if line.Progress, err = without(b.progress, "w", "token"); err != nil {
+			return nil, fmt.Errorf("its progress: %w", err)
 		}
 	}
 	return encodeJSON(line)
@@ -142,18 +186,6 @@ func (q *Queue) exportLine(ctx context.Context, row exportRow, where place, rev 
 
 // places are the names of the directories in a line.
 var places = map[place]string{inJobs: "jobs", inDone: "done", inDead: "dead"}
-
-// exportBeside reads a key as it was, or as it is now where etcd has forgotten that.
-func (q *Queue) exportBeside(ctx context.Context, key string, rev int64) ([]byte, error) {
-	resp, err := q.store.Get(ctx, key, clientv3.WithRev(rev))
-	if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
-		resp, err = q.store.Get(ctx, key)
-	}
-	if err != nil || len(resp.Kvs) == 0 {
-		return nil, err
-	}
-	return resp.Kvs[0].Value, nil
-}
 
 // without returns a JSON object without some members. The others keep their bytes
 // and their order.

@@ -3,6 +3,8 @@ package workqueue
 import (
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/leasekit/leasekit/coord"
 )
 
@@ -171,6 +173,24 @@ func (x *index) settleEntry(c candidate, moved bool) {
 		c.entry.again = x.now().Add(retryEvery)
 		x.wake()
 	}
+}
+
+// refused is settleEntry for a claim that was refused, with what was found in the job's
+// place. Moved tells that it is not what the index showed. Another record of the same
+// revision is of another history, of which the mirror may have no event: it is taken in
+// at once.
+func (x *index) refused(c candidate, found *mvccpb.KeyValue) (moved bool) {
+	moved = !c.isFrom(found)
+	x.settleEntry(c, moved)
+	if moved && found != nil && found.ModRevision == c.rev {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.jobs[c.record.ID] == c.entry {
+			x.put(found)
+			x.wake()
+		}
+	}
+	return moved
 }
 
 // free tells whether this process may claim a job: it is not at it already, and no

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -15,8 +16,21 @@ type located struct {
 	record *record
 	where  place
 	rev    int64
+	// created is the revision that put the key there, where that was asked for.
+	created int64
 	// noted tells that a progress key may exist, so that it is not forgotten.
 	noted bool
+}
+
+// isFrom tells whether kv is what was read. The revision alone does not: after a restore
+// from a backup, numbers come again, for other values.
+func (l located) isFrom(kv *mvccpb.KeyValue) bool {
+	return kv != nil && kv.ModRevision == l.rev && coord.NonceOf(kv.Value) == l.record.Nonce
+}
+
+// isSame is isFrom for what was read again, wherever it is.
+func (l located) isSame(o located) bool {
+	return l.record != nil && l.where == o.where && l.rev == o.rev && l.record.Nonce == o.record.Nonce
 }
 
 // session is an owner-to-be: a live session's key and create revision.

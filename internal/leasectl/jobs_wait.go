@@ -19,7 +19,8 @@ func newJobsWait(a *app) *cobra.Command {
 		Use:   "wait QUEUE/ID",
 		Short: "Wait until a job is done, or in another state",
 		Long: `Wait until a job is in one of the states of --for, and print it. It watches etcd, and
-does not ask again and again.
+does not ask again and again. It waits for the job that has the ID when it begins: when
+that is over and the ID enqueued again, for the first one all the same.
 
 Exit codes: 0 the job is in such a state; 1 it is over, in another state, which it
 will not leave by itself; 3 there is no such job, or no longer; 6 the --timeout is
@@ -77,14 +78,16 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 		}
 		changed := watchPrefixes(ctx, store, prefixes)
 		defer watchOver(ctx, c, a.notef)()
+		var met *workqueue.Job // the job that is waited for: the ID may become another's
 		for begun := false; ; begun = true {
-			j, err := a.getJob(ctx, q, ref)
+			j, err := a.getSame(ctx, q, ref, met)
 			if err != nil {
 				if err := outlast(ctx, begun, over, err); err != nil {
 					return err
 				}
 				continue
 			}
+			met = j
 			switch {
 			case slices.Contains(states, j.State):
 				return a.printJob(format, j)
@@ -109,6 +112,17 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 			stop()
 		}
 	})
+}
+
+// getSame is getJob, bound to the job that was met, nil at first: when its ID is another's by now, it is as it ended.
+func (a *app) getSame(ctx context.Context, q *workqueue.Queue, ref jobRef, met *workqueue.Job) (*workqueue.Job, error) {
+	j, err := a.getJob(ctx, q, ref)
+	if err != nil || met == nil || j.Born == met.Born {
+		return j, err
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	return q.WaitFor(ctx, met)
 }
 
 // dueChange fires when a job becomes ready by the clock alone.
