@@ -152,7 +152,8 @@ func (s *Store) watchOn(ctx context.Context, stream, key string, rev int64, opts
 // stream that died silently, and how a session's own-key watch stays away from
 // busy ones.
 func (s *Store) watchContext(ctx context.Context, stream string) context.Context {
-	return clientv3.WithRequireLeader(metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream))
+	ctx = metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream)
+	return clientv3.WithRequireLeader(ctx) //mutant:watch-requires-leader
 }
 
 // Grant grants a lease of ttl under an ID that we choose, so that an answer that
@@ -243,12 +244,12 @@ func (s *Store) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 // that was taken before its request was sent means anything, since answers
 // arrive out of order; and one more read must confirm it.
 func (s *Store) observe(ctx context.Context, before mark, rev int64) error {
-	if rev >= before.rev {
+	if rev >= before.rev { //mutant:rewind-noticed
 		s.high.raise(before, rev)
 		return nil
 	}
 	resp, err := s.backend.get(ctx, s.keys.Meta())
-	if err != nil || resp.Header.Revision >= before.rev {
+	if err != nil || /*mutant:rewind-confirmed*/ resp.Header.Revision >= before.rev {
 		return nil
 	}
 	if s.high.rewind(before, resp.Header.Revision) {
