@@ -34,9 +34,6 @@ type mutant struct {
 	run  string // which of them: names, with /subtests, separated by |
 	// spared says why no test can notice: the check is not needed for safety.
 	spared string
-
-	// What names the text that it takes out has no marker.
-	file, old, new string
 }
 
 // pattern is run as go test takes it.

@@ -34,16 +34,8 @@ func (m mutant) suffix() string { return "__" + strings.ReplaceAll(m.at, "-", "_
 // locate finds the place of each mutant. Each has one marker, and each marker one.
 func locate(mutants []mutant, marks map[string][]mark) (found []mutation, errs error) {
 	used := map[string]bool{}
-	texts := map[string]*source{}
 	for _, m := range mutants {
 		used[m.at] = true
-		if m.old != "" {
-			change, err := byText(m, texts)
-			if errs = errors.Join(errs, err); err == nil {
-				found = append(found, change)
-			}
-			continue
-		}
 		if len(marks[m.at]) != 1 {
 			errs = errors.Join(errs, fmt.Errorf("%s: it has %d markers, want one: %v", m.at, len(marks[m.at]), marks[m.at]))
 			continue
@@ -69,31 +61,6 @@ func locate(mutants []mutant, marks map[string][]mark) (found []mutation, errs e
 	return found, errs
 }
 
-// byText finds a mutant that still names the text that it takes out.
-func byText(m mutant, texts map[string]*source) (mutation, error) {
-	src := texts[m.file]
-	if src == nil {
-		text, err := os.ReadFile(filepath.Join(root, m.file))
-		if err == nil {
-			src, err = parse(m.file, text)
-		}
-		if err != nil {
-			return mutation{}, err
-		}
-		texts[m.file] = src
-	}
-	if got := strings.Count(string(src.text), m.old); got != 1 {
-		return mutation{}, fmt.Errorf("%s: its text occurs %d times in %s, want once", m.at, got, m.file)
-	}
-	from := strings.Index(string(src.text), m.old)
-	for _, d := range src.tree.Decls {
-		if decl, ok := d.(*ast.FuncDecl); ok && src.offset(decl.Pos()) < from && from < src.offset(decl.End()) {
-			return mutation{mutant: m, src: src, decl: decl, edit: edit{from, from + len(m.old), m.new}}, nil
-		}
-	}
-	return mutation{}, fmt.Errorf("%s: its text is in no function of %s", m.at, m.file)
-}
-
 // weave returns the text of a file in which each function that has mutants asks which
 // of its copies to be.
 func weave(src *source, mutations []mutation) ([]byte, error) {
@@ -107,9 +74,9 @@ func weave(src *source, mutations []mutation) ([]byte, error) {
 		out = append(out, src.text[at:src.offset(decl.Pos())]...)
 		out = append(out, choice(src, decl, mine)...)
 		for _, m := range mine {
-			out = append(out, copied(src, decl, m.suffix(), m.edit)...)
+			out = append(out, copied(src, decl, m.suffix(), m.edit, m.at+":1")...)
 		}
-		out = append(out, copied(src, decl, "__", edit{})...)
+		out = append(out, copied(src, decl, "__", edit{}, fmt.Sprintf("%s:%d", path.Base(src.path), src.fset.Position(decl.Pos()).Line))...)
 		at = src.offset(decl.End())
 	}
 	out = append(out, src.text[at:]...)
@@ -153,13 +120,14 @@ func choice(src *source, decl *ast.FuncDecl, mutations []mutation) string {
 	return b.String()
 }
 
-// copied is the function under another name, with one edit.
-func copied(src *source, decl *ast.FuncDecl, suffix string, e edit) string {
+// copied is the function under another name, with one edit, and with the place that
+// the compiler is to name.
+func copied(src *source, decl *ast.FuncDecl, suffix string, e edit, line string) string {
 	from, name, to := src.offset(decl.Pos()), src.offset(decl.Name.End()), src.offset(decl.End())
 	if e == (edit{}) {
 		e.from, e.to = to, to
 	}
-	return fmt.Sprintf("\n%s%s%s%s%s\n", src.text[from:name], suffix, src.text[name:e.from], e.text, src.text[e.to:to])
+	return fmt.Sprintf("\n//line %s\n%s%s%s%s%s", line, src.text[from:name], suffix, src.text[name:e.from], e.text, src.text[e.to:to])
 }
 
 // weaveAll returns the texts of all files with mutants, by their paths, and of the
