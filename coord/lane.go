@@ -172,7 +172,7 @@ func (l *lane) full(way route, s *Store, units []*unit, nonce string, cause erro
 	if err != nil {
 		return l.supersede(way, s, units, nonce, cause)
 	}
-	if holds(found[0], nonce) > 0 {
+	if holds(found[0], nonce) > 0 { //mutant:no-space-applied
 		return l.lost(way, s, units, found[0], nonce, cause)
 	}
 	refuseWithoutLane(way, s, units, cause)
@@ -225,7 +225,7 @@ func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause
 // failOpen settles units whose outcome may change yet, until the lane has ended.
 func (l *lane) failOpen(units []*unit, err error) {
 	for _, u := range units {
-		u.fixed = l.ended
+		u.fixed = l.ended //mutant:outcome-fixed
 		u.settle(Result{}, err)
 	}
 }

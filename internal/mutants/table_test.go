@@ -42,6 +42,11 @@ var table = []mutant{
 	{at: "deadline-ambiguous", what: "a deadline is ambiguous", how: "$ || errors.Is(err, context.DeadlineExceeded)", pkg: "coord", run: "TestNotAppliedIsOnlyWhatProvesIt|TestLostLaneAmbiguous"},
 	{at: "withdraw-unsent", what: "what was sent cannot be withdrawn", how: always, pkg: "coord", run: "TestWithdrawAndSendExcludeEachOther|TestUnknownWhileInFlight"},
 	{at: "batch-meets", what: "units that meet travel apart", how: never, pkg: "coord", run: "TestComposeKeepsUnitsThatMeetApart"},
+	{at: "order-passed", what: "what meets a write that waits does not pass it", how: drop, pkg: "coord", run: "TestComposeKeepsUnitsThatMeetApart|TestComposeLooksAheadButNotForEver"},
+	{at: "order-held", what: "what keeps its order passes nothing that does", how: drop, pkg: "coord", run: "TestComposeKeepsUnitsThatMeetApart"},
+	{at: "order-open-flight", what: "what meets an open flight waits for it", how: never, pkg: "coord", run: "TestASecondFlightKeepsTheOrderOfAKey|TestALaterWriteSettlesTheEarlierOne"},
+	{at: "outcome-fixed", what: "an unknown outcome is not fixed before its lane has ended", how: drop, pkg: "coord", run: "TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded"},
+	{at: "no-space-applied", what: "NOSPACE with a batch that was applied is its success", how: never, pkg: "coord", run: "TestAppliedAlthoughThereIsNoSpace"},
 
 	// Sessions and trust.
 	{at: "trust-margin", what: "the margin of the trust window", how: "0", pkg: "coord", run: "TestTrustRemaining"},
