@@ -14,7 +14,8 @@
 // All mutants are built at once: each function that has any is kept beside its mutated
 // copies, and which of them runs is decided by an environment variable, so that one
 // test binary per package serves all its mutants, and processes that a test starts are
-// mutated too. TestMutantsAreCaught runs them where it is asked for, which takes many
-// minutes (make mutants); TestEveryMutantApplies, which always runs, only sees that
-// table, markers and page agree and that the mutated code compiles.
+// mutated too. TestMutantsAreCaught runs all of them where it is asked for, which takes
+// many minutes (make mutants), and else those of one package without etcd.
+// TestEveryMutantApplies sees that table, markers and page agree and that the mutated
+// code compiles.
 package mutants
