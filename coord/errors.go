@@ -139,7 +139,8 @@ func notApplied(err error) bool {
 			return true
 		}
 	}
-	return tooLargeToSend(err)
+	//mutant:no-space-ambiguous
+	return tooLargeToSend(err) //mutant:deadline-ambiguous
 }
 
 // errNotSent marks requests that were given up before they were sent.

@@ -30,6 +30,14 @@ func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func(
 	l.faultsAt(l.keys, writes, f)
 }
 
+// deleteSlot takes the lock from its owner as somebody with etcdctl does.
+func (l *line) deleteSlot(h *Hold) {
+	l.t.Helper()
+	if _, err := l.client.Delete(within(l.t), h.fence.Key); err != nil {
+		l.t.Error(err)
+	}
+}
+
 // force gives the lock to a waiter, as an operator does.
 func (l *line) force(to *Session) {
 	l.t.Helper()
@@ -62,14 +70,15 @@ func TestGivingUpInDoubt(t *testing.T) {
 		want     error
 		mustHold string
 	}{
-		"a transfer that arrived":               {true, handed, true, transfer, func(scene) {}, nil, "b"},
-		"a transfer that arrived, then forced":  {true, handed, true, transfer, func(s scene) { s.l.force(s.c) }, nil, "c"},
-		"a transfer that did not, then forced":  {true, handed, false, transfer, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
-		"a transfer that did not, forced to b":  {true, handed, false, transfer, func(s scene) { s.l.force(s.b) }, nil, "b"},
-		"a hand-over that arrived":              {true, handed, true, release, func(scene) {}, nil, "b"},
-		"a hand-over that did not, then forced": {true, handed, false, release, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
-		"a release that arrived":                {false, "delete slot,", true, release, func(scene) {}, nil, ""},
-		"a release that did not, then forced":   {false, "delete slot,", false, release, func(s scene) { s.l.forceFree() }, ErrFenced, ""},
+		"a transfer that arrived":                {true, handed, true, transfer, func(scene) {}, nil, "b"},
+		"a transfer that arrived, then forced":   {true, handed, true, transfer, func(s scene) { s.l.force(s.c) }, nil, "c"},
+		"a transfer that did not, then forced":   {true, handed, false, transfer, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
+		"a transfer that did not, forced to b":   {true, handed, false, transfer, func(s scene) { s.l.force(s.b) }, nil, "b"},
+		"a hand-over that arrived":               {true, handed, true, release, func(scene) {}, nil, "b"},
+		"a hand-over that did not, then forced":  {true, handed, false, release, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
+		"a hand-over that did not, then deleted": {true, handed, false, release, func(s scene) { s.l.deleteSlot(s.h) }, ErrFenced, "b"},
+		"a release that arrived":                 {false, "delete slot,", true, release, func(scene) {}, nil, ""},
+		"a release that did not, then forced":    {false, "delete slot,", false, release, func(s scene) { s.l.forceFree() }, ErrFenced, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -74,7 +74,7 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
 	}
 	txn := Txn{
 		Origin: "leftover",
-		If:     guardOf(key, rev, NonceOf(kv.Value)),
+		If:     guardOf(key, rev, NonceOf(kv.Value)), //mutant:leftover-guard
 		Then:   []clientv3.Op{clientv3.OpDelete(key)},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}
@@ -84,7 +84,7 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
 		txn.If = append(txn.If, clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease))
 	case p.Kind == "payloads", p.Kind == "progress":
 		for _, owner := range []string{q.Job(p.ID), q.Dead(p.ID)} {
-			txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(owner), "=", 0))
+			txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(owner), "=", 0)) //mutant:leftover-owner
 			txn.Else = append(txn.Else, clientv3.OpGet(owner))
 		}
 	case p.Kind == "assigned":

@@ -228,15 +228,15 @@ func (m *Mirror) watch(ctx context.Context, f *feed, before mark, scan time.Time
 			}
 		case <-silent.C:
 			// Asked after one Quiet, dead after two: a tick late at most.
-			if m.silence() > 2*m.quiet {
+			if m.silence() > 2*m.quiet { //mutant:mirror-silent
 				m.leave(stream)
 			}
 			if m.streams.Load() != stream {
 				return errors.New("watch is silent")
 			}
-		case <-due.C:
+		case <-due.C: //mutant:mirror-full-list
 			return errRelist
-		case <-rewound:
+		case <-rewound: //mutant:mirror-rewound
 			return errRelist
 		case <-ctx.Done():
 			return nil
@@ -268,7 +268,7 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 // take judges one response and hands its news to the sink.
 func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse, before mark) error {
 	if err := resp.Err(); err != nil {
-		if isCompacted(err) || resp.CompactRevision != 0 {
+		if isCompacted(err) || resp.CompactRevision != 0 { //mutant:mirror-compacted
 			m.store.log.Debug("list again: the watch's revision is compacted", zap.String("prefix", f.prefix))
 			return errRelist
 		}
@@ -300,11 +300,11 @@ func (f *feed) apply(resp clientv3.WatchResponse) {
 	events := resp.Events
 	if len(events) == 0 {
 		if resp.Header.Revision > seen {
-			f.sink.Apply(nil, resp.Header.Revision)
+			f.sink.Apply(nil, resp.Header.Revision) //mutant:feed-progress
 		}
 		return
 	}
-	for len(events) > 0 && events[0].Kv.ModRevision <= seen {
+	for len(events) > 0 && events[0].Kv.ModRevision <= seen { //mutant:feed-repeats
 		events = events[1:]
 	}
 	if len(events) == 0 {

@@ -152,7 +152,8 @@ func (s *Store) watchOn(ctx context.Context, stream, key string, rev int64, opts
 // stream that died silently, and how a session's own-key watch stays away from
 // busy ones.
 func (s *Store) watchContext(ctx context.Context, stream string) context.Context {
-	return clientv3.WithRequireLeader(metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream))
+	ctx = metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream)
+	return clientv3.WithRequireLeader(ctx) //mutant:watch-requires-leader
 }
 
 // Grant grants a lease of ttl under an ID that we choose, so that an answer that
@@ -245,12 +246,12 @@ func (s *Store) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 // request read, or of the first one of its range: another one the caller may have no
 // right to read, and would never hear of the rewind.
 func (s *Store) observe(ctx context.Context, before mark, rev int64, key string) error {
-	if rev >= before.rev {
+	if rev >= before.rev { //mutant:rewind-noticed
 		s.high.raise(before, rev)
 		return nil
 	}
 	resp, err := s.backend.get(ctx, key, clientv3.WithKeysOnly())
-	if err != nil || resp.Header.Revision >= before.rev {
+	if err != nil || /*mutant:rewind-confirmed*/ resp.Header.Revision >= before.rev {
 		return nil // no answer tells nothing; the next low one is judged again
 	}
 	if s.high.rewind(before, resp.Header.Revision) {

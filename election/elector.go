@@ -156,7 +156,7 @@ func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (er
 	select {
 	case err := <-returned:
 		return err, false
-	case <-ctx.Done():
+	case <-ctx.Done(): //mutant:leader-waits
 	}
 	grace := time.NewTimer(e.cfg.Grace)
 	defer grace.Stop()
@@ -167,9 +167,9 @@ func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (er
 	}
 	e.log.Error("the leader's function ignores the end of its context: its lease is left to run out",
 		zap.String("token", t.Token().String()), zap.NamedError("cause", context.Cause(ctx)))
-	e.abandon(t)
+	e.abandon(t) //mutant:stuck-lapses
 	e.cfg.Hooks.Stuck(t)
-	return <-returned, true
+	return <-returned, true //mutant:stuck-stands-not
 }
 
 // giveUp hands the claim over: to the successor that Transfer named, or to the first in
@@ -185,7 +185,7 @@ func (e *Elector) giveUp(ctx context.Context, t *Term) {
 			return // handed over, or somebody else's
 		default:
 		}
-		if within.Err() != nil {
+		if within.Err() != nil { //mutant:hand-over-again
 			e.log.Warn("the leadership cannot be handed over: its session ends instead", zap.Error(err))
 			e.abandon(t)
 			return

@@ -112,7 +112,7 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 		q.index.claimTook(time.Since(began))
 		return q.claimed(try, n, r)
 	case errors.Is(err, coord.ErrUnknown):
-		try.leave()
+		try.leave() //mutant:claim-in-doubt
 	default:
 		s.Book().Untrack(e.nonce)
 		q.index.settleEntry(c, false)
@@ -139,7 +139,7 @@ func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *event) (progress 
 		progress = resp.Kvs[0].ModRevision
 	}
 	e.verb, e.token = verbReclaim, c.token()
-	e.counted = progress <= c.rev && !c.cut
+	e.counted = /*mutant:loss-after-progress*/ progress <= c.rev && /*mutant:loss-in-a-cut*/ !c.cut
 	return progress, nil
 }
 

@@ -118,7 +118,7 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		if by.Revision != 0 && by.Revision != rev {
+		if by.Revision != 0 && by.Revision != rev { //mutant:config-shown
 			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", rev, by.Revision))
 		}
 		edit(&c)
@@ -152,7 +152,7 @@ func (t txns) configure(c config, rev int64) (coord.Txn, error) {
 	key := t.keys.Config()
 	return coord.Txn{
 		Origin: "repair",
-		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)},
+		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}, //mutant:config-guard
 		Then:   []clientv3.Op{clientv3.OpPut(key, string(value))},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}, nil

@@ -163,7 +163,7 @@ func (r *record) params(payload []byte) Params {
 // freeFor tells whether somebody may take a live job as it is: nobody's, or one that
 // can be taken from its owner. One that may be started at most once was started.
 func (r *record) freeFor(by By) bool {
-	return !r.claimed() || by.BreakClaim && !r.AtMostOnce
+	return !r.claimed() || by.BreakClaim && /*mutant:edit-at-most-once*/ !r.AtMostOnce //mutant:edit-claim
 }
 
 // describe takes up what the edit says.

@@ -165,7 +165,8 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 // newRecord makes the first record of a job.
 func newRecord(p Params, seq uint64, now time.Time) *record {
 	r := &record{
-		Nonce: coord.NewNonce(), Version: recordVersion, ID: p.ID, Born: coord.NewNonce(), Kind: p.Kind,
+		Nonce: coord.NewNonce(), Version: recordVersion, ID: p.ID, Kind: p.Kind,
+		Born:   coord.NewNonce(), //mutant:born-nonce
 		Labels: p.Labels, Trace: p.Trace, Priority: p.Priority, Seq: seq,
 		TimeoutMS: inMilliseconds(p.Timeout), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
 		AtMostOnce: p.AtMostOnce, EnqueuedAt: stamp(now),
@@ -262,7 +263,7 @@ func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValu
 	if err != nil {
 		return seen, fmt.Errorf("take up the trail of the earlier job: %w", err)
 	}
-	e.record.Nonce = coord.NewNonce()
+	e.record.Nonce = coord.NewNonce() //mutant:enqueue-again-nonce
 	return seen, nil
 }
 

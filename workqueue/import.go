@@ -100,7 +100,8 @@ func (im *importing) unclaim(by By) error {
 	if !im.record.claimed() {
 		return nil
 	}
-	n, err := transition(im.record, inJobs, event{verb: verbBreak, now: time.Now(), nonce: coord.NewNonce(), by: by})
+	e := event{verb: verbBreak, now: time.Now(), nonce: coord.NewNonce(), by: by} //mutant:import-at-most-once
+	n, err := transition(im.record, inJobs, e)
 	if err != nil {
 		return err
 	}
@@ -215,7 +216,7 @@ func (im *importing) judge(ctx context.Context, r coord.Result, replace bool) (s
 			return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 		}
 		same := old.Born == im.record.Born
-		if same || !replace || old.claimed() {
+		if /*mutant:import-same*/ same || !replace || /*mutant:import-claimed*/ old.claimed() {
 			return seen, &ExistsError{Job: im.q.viewOf(ctx, old, where, kv)}
 		}
 		seen[where] = kv.ModRevision
@@ -249,7 +250,7 @@ func (t txns) restore(im *importing, seen importSeen) (coord.Txn, error) {
 	txn.Then = append(txn.Then, clientv3.OpPut(t.key(im.where, id), string(value), opts...))
 	for where := inJobs; where <= inDead; where++ {
 		key := t.key(where, id)
-		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(key), "=", seen[where]))
+		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(key), "=", seen[where])) //mutant:import-seen
 		txn.Else = append(txn.Else, clientv3.OpGet(key))
 		if seen[where] != 0 && where != im.where {
 			txn.Then = append(txn.Then, clientv3.OpDelete(key))

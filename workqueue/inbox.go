@@ -150,7 +150,7 @@ func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 // and nothing is done in its name.
 func (b *inbox) read(kv *mvccpb.KeyValue) *record {
 	r, err := decodeRecord(kv.Value)
-	if err != nil || r.Owner != b.sid || b.keys.Assigned(b.sid, r.ID) != string(kv.Key) {
+	if err != nil || /*mutant:inbox-owner*/ r.Owner != b.sid || /*mutant:inbox-key*/ b.keys.Assigned(b.sid, r.ID) != string(kv.Key) {
 		return nil
 	}
 	return r
@@ -262,7 +262,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located)
 			}
 			return nil
 		}
-		if !at.isFrom(read(0)) {
+		if !at.isFrom(read(0)) { //mutant:inbox-beside
 			return nil, errMissed
 		}
 		if payload := read(1); at.record.Beside > 0 && payload != nil {

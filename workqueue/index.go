@@ -287,7 +287,7 @@ func (x *index) judge(e *entry) {
 	if e.state != entryHeld || x.lives(e.record.Owner, e.record.OwnerRev) {
 		return
 	}
-	if x.sessionsRev >= e.rev {
+	if x.sessionsRev >= e.rev { //mutant:orphan-seen
 		x.makeReady(e, entryOrphan)
 	}
 }

@@ -34,7 +34,7 @@ func joinable(keys coord.Keyspace, ops []clientv3.Op) (joint, error) {
 			q := keys.Queue(p.Queue)
 			j.jobs = append(j.jobs, p)
 			j.cmps = append(j.cmps,
-				clientv3.Compare(clientv3.CreateRevision(q.Job(p.ID)), "=", 0),
+				clientv3.Compare(clientv3.CreateRevision(q.Job(p.ID)), "=", 0), //mutant:join-new
 				clientv3.Compare(clientv3.ModRevision(q.Done(p.ID)), "=", 0),
 				clientv3.Compare(clientv3.ModRevision(q.Dead(p.ID)), "=", 0))
 		case !op.IsTxn() && op.IsPut() && fresh[string(op.KeyBytes())]:
@@ -46,7 +46,7 @@ func joinable(keys coord.Keyspace, ops []clientv3.Op) (joint, error) {
 	if len(ops) > 60 {
 		others = ops // for the error
 	}
-	return j, keys.CheckOps(others)
+	return j, keys.CheckOps(others) //mutant:join-outside-root
 }
 
 // join adds it to a Txn that closes a claim, whose Else gets one key.

@@ -27,7 +27,7 @@ const (
 )
 
 func checkSize(field string, n, limit int) error {
-	if n <= limit {
+	if n <= limit { //mutant:payload-size
 		return nil
 	}
 	return &coord.InputError{Field: field, Value: strconv.Itoa(n) + " bytes",

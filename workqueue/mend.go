@@ -152,7 +152,7 @@ func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (coord.Txn, e
 	from, dead := string(kv.Key), t.keys.Dead(r.ID)
 	txn := coord.Txn{
 		Origin: "repair",
-		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(),
+		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(), //mutant:salvage-guard
 		Then:   []clientv3.Op{clientv3.OpPut(dead, string(value))},
 		Else:   []clientv3.Op{clientv3.OpGet(from)},
 	}

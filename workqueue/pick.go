@@ -195,7 +195,9 @@ func (x *index) refused(c candidate, found *mvccpb.KeyValue) (moved bool) {
 
 // free tells whether this process may claim a job: it is not at it already, and no
 // handler of an earlier claim still runs here.
-func (x *index) free(e *entry) bool { return !e.busy && x.running[e.record.ID] == 0 }
+func (x *index) free(e *entry) bool {
+	return !e.busy && /*mutant:attempt-beside*/ x.running[e.record.ID] == 0
+}
 
 // enter notes that a job runs in this process, from its pick on. Called with mu
 // held.

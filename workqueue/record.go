@@ -123,7 +123,7 @@ func decodeRecord(value []byte) (*record, error) {
 		return nil, fmt.Errorf("%w: it does not begin with a head nonce", ErrUndecodable)
 	}
 	r, err := parseRecord(value)
-	if v := versionOf(r, err, value); v > recordVersion {
+	if v := versionOf(r, err, value); v > recordVersion { //mutant:record-version
 		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrNewer, v, recordVersion)
 	}
 	switch {
@@ -134,7 +134,7 @@ func decodeRecord(value []byte) (*record, error) {
 	case r.Nonce != coord.NonceOf(value):
 		// Its guard would never hold, and whoever tries to claim it would try for ever.
 		return nil, fmt.Errorf("%w: it has two head nonces", ErrUndecodable)
-	case r.claimed() && r.OwnerRev <= 0:
+	case r.claimed() && r.OwnerRev <= 0: //mutant:record-owner
 		// That its owner is gone could never be proven.
 		return nil, fmt.Errorf("%w: it has an owner without a revision", ErrUndecodable)
 	}
@@ -185,7 +185,7 @@ func versionOf(r *record, err error, value []byte) int {
 // another job than its key is undecodable: nothing may be done in its name.
 func (t txns) decode(where place, kv *mvccpb.KeyValue) (*record, error) {
 	r, err := decodeRecord(kv.Value)
-	if err == nil && t.key(where, r.ID) != string(kv.Key) {
+	if err == nil && t.key(where, r.ID) != string(kv.Key) { //mutant:record-key
 		return nil, fmt.Errorf("%w: it names job %q, its key does not", ErrUndecodable, r.ID)
 	}
 	return r, err

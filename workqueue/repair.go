@@ -46,7 +46,7 @@ func (q *Queue) intervene(ctx context.Context, id string, v verb, by By) (*Job, 
 			return nil, fmt.Errorf("%s: %w", what, err)
 		case l.record == nil:
 			return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
-		case by.Revision != 0 && by.Revision != l.rev:
+		case by.Revision != 0 && by.Revision != l.rev: //mutant:repair-shown
 			return nil, conflict(what, fmt.Errorf("it is at revision %d, not %d", l.rev, by.Revision))
 		}
 		job, err := q.interveneOn(ctx, l, v, by)

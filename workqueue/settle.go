@@ -39,7 +39,7 @@ func (c *Claim) Complete(ctx context.Context, result []byte) error {
 // job that they create exists already the error is an [*ExistsError], and the claim stays
 // open.
 func (c *Claim) CompleteWith(ctx context.Context, result []byte, ops ...clientv3.Op) error {
-	if err := checkSize("result", len(result), MaxResult); err != nil {
+	if err := checkSize("result", len(result), MaxResult); err != nil { //mutant:result-size
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
 	joined, err := joinable(c.q.store.Keys(), ops)
@@ -248,8 +248,8 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 		o = claims.Outcome{Verdict: claims.Again}
 	case lease != clientv3.NoLease && errors.Is(rpctypes.Error(o.Err), rpctypes.ErrLeaseNotFound) && !(w.renewed && w.joined.ops != nil):
 		// Under a fresh lease of ours a second refusal is about one of the caller's.
-		w.c.q.retention.lost(lease)
-		w.renewed = true
+		w.c.q.retention.lost(lease) //mutant:retention-lease-dead
+		w.renewed = true            //mutant:caller-lease-dead
 		o = claims.Outcome{Verdict: claims.Again}
 	}
 	return o
@@ -313,7 +313,7 @@ func (c *Claim) closeTxn(ctx context.Context, at located, n next, joined joint) 
 // of the job's current record shows: every way out of a claim leaves its token
 // there. It is not known when the trail does not reach back so far.
 func endedAs(now, mine *record) (applied, known bool) {
-	if now == nil || now.Born != mine.Born {
+	if now == nil || /*mutant:settle-later-job*/ now.Born != mine.Born {
 		return false, false
 	}
 	if now.Nonce == mine.Nonce {

@@ -118,7 +118,7 @@ func transition(r *record, where place, e event) (next, error) {
 func applies(r *record, where place, e event) bool {
 	switch e.verb {
 	case verbClaim:
-		return where == inJobs && !r.claimed() && r.due(e.now)
+		return where == inJobs && /*mutant:claim-open*/ !r.claimed() && r.due(e.now)
 	case verbRequeue:
 		return where != inJobs
 	case verbCancel:
@@ -154,9 +154,9 @@ func (r *record) reclaim(e event) next {
 		r.Losses++
 	}
 	switch {
-	case r.AtMostOnce:
+	case r.AtMostOnce: //mutant:once-lost
 		return r.bury(e, "lost: the owner's session ended, and the job may be started at most once")
-	case e.counted && r.Losses >= r.maxLosses():
+	case e.counted && r.Losses >= r.maxLosses(): //mutant:poison-buried
 		return r.bury(e, fmt.Sprintf("lost %d times: every worker that took it ended before it made progress", r.Losses))
 	case e.counted && r.Losses > 1:
 		return r.reopen(e.now.Add(e.delay(r.Losses - 1)))
@@ -176,7 +176,9 @@ func (r *record) close(e event) next {
 		r.Failures++
 		r.Losses = 0
 		switch {
-		case e.permanent, r.AtMostOnce, r.Failures >= r.maxAttempts():
+		case e.permanent,
+			r.AtMostOnce,                  //mutant:once-failed
+			r.Failures >= r.maxAttempts(): //mutant:failures-end
 			return r.bury(e, e.err)
 		}
 		return r.reopen(e.now.Add(e.delay(r.Failures)))
@@ -188,7 +190,7 @@ func (r *record) close(e event) next {
 	default:
 		r.endAttempt(e, outcomeReleased, e.err)
 	}
-	if r.AtMostOnce && !e.unbegun {
+	if r.AtMostOnce && !e.unbegun { //mutant:once-released
 		return r.bury(e, "the attempt ended as "+r.Attempts[len(r.Attempts)-1].Outcome+", and the job may be started at most once")
 	}
 	return r.reopen(e.at)

@@ -40,7 +40,7 @@ func (w *Worker) work(s *coord.Session, c candidate) {
 // begin works a claim to its end, unless the worker has begun to stop since it asked
 // for it.
 func (w *Worker) begin(claim *Claim, from candidate, took time.Duration) {
-	if w.soft.Err() != nil {
+	if w.soft.Err() != nil { //mutant:begin-after-stop
 		w.decline(claim)
 		w.missed()
 		w.vacate(from)
@@ -92,7 +92,7 @@ func (w *Worker) attend(c *Claim, from candidate) {
 		return
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(w.graceAfter(context.Cause(ctx), c))
+	grace := time.NewTimer(w.graceAfter(context.Cause(ctx), c)) //mutant:handler-abandoned
 	defer grace.Stop()
 	select {
 	case a := <-answers:
@@ -126,7 +126,7 @@ func (w *Worker) timeout(j *Job) time.Duration {
 // can count its loss.
 func (w *Worker) graceAfter(cause error, c *Claim) time.Duration {
 	if isSessionOver(cause) {
-		return min(w.cfg.Grace, c.session.TTL()/20)
+		return min(w.cfg.Grace, c.session.TTL()/20) //mutant:grace-after-loss
 	}
 	return w.cfg.Grace
 }

@@ -134,7 +134,7 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 // still runs in spite of all that, or when no session can ever be had. It survives
 // lost sessions with new ones. Run it once: a second call returns a [coord.InputError].
 func (w *Worker) Run(ctx context.Context) error {
-	if w.ran.Swap(true) {
+	if w.ran.Swap(true) { //mutant:run-once
 		return fmt.Errorf("run worker: %w", &coord.InputError{Field: "worker", Value: "of queue " + w.q.name, Reason: "it was run before: make one for each run"})
 	}
 	w.soft = ctx
@@ -164,7 +164,7 @@ func (w *Worker) endAfterGrace() (stop func()) {
 	w.last = last
 	unlink := context.AfterFunc(w.hard, func() {
 		rest(last, w.cfg.Grace)
-		end(ErrDraining)
+		end(ErrDraining) //mutant:stop-is-bounded
 	})
 	return func() {
 		unlink()
@@ -198,7 +198,7 @@ func (w *Worker) member() (*coord.Member, func()) {
 func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 	w.serves(nil, true)
 	defer w.serves(nil, false)
-	for ctx.Err() == nil && !(w.limited() && w.idle()) { // what is under way may come to nothing yet
+	for ctx.Err() == nil && !(w.limited() && /*mutant:limit-worked*/ w.idle()) { // what is under way may come to nothing yet
 		s, err := m.Session(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
