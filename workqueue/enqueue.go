@@ -12,13 +12,12 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// Dedup says what counts as existing when a job is enqueued under an ID.
+// Dedup says what counts as existing when a job is enqueued under an ID. The zero
+// value lets an ID be enqueued again once its job is done, dead or cancelled.
 type Dedup int
 
 const (
-	// UntilFinished lets an ID be enqueued again once its job is done, dead or
-	// cancelled.
-	UntilFinished Dedup = iota
+	untilFinished Dedup = iota
 	// UntilRetained refuses the ID as long as anything of its job is kept.
 	UntilRetained
 )

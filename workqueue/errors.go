@@ -74,6 +74,7 @@ type outcomeError struct {
 	err     error
 	delay   time.Duration // retry after, snooze
 	final   bool          // permanent
+	unbegun bool          // no handler was there to begin with
 }
 
 func (e *outcomeError) Error() string {

@@ -14,9 +14,8 @@ const (
 	defaultMaxPayload = 256 << 10
 	// MaxResult bounds a result, in bytes.
 	MaxResult = 256 << 10
-	// MaxProgress bounds a progress report and a checkpoint each, in bytes.
-	MaxProgress = 64 << 10
-
+	// maxProgress bounds a progress report and a checkpoint each.
+	maxProgress  = 64 << 10
 	inlineLimit  = 1 << 10
 	hardPayload  = 900 << 10
 	maxError     = 1 << 10
@@ -69,8 +68,8 @@ func (p Params) validate(maxPayload int) error {
 	if y := p.RunAt.UTC().Year(); !p.RunAt.IsZero() && (y < 1970 || y > 9999) {
 		return &coord.InputError{Field: "run at", Value: p.RunAt.Format(time.RFC3339), Reason: "it must lie between the years 1970 and 9999"}
 	}
-	if p.Dedup != UntilFinished && p.Dedup != UntilRetained {
-		return &coord.InputError{Field: "dedup", Value: strconv.Itoa(int(p.Dedup)), Reason: "it is UntilFinished or UntilRetained"}
+	if p.Dedup != untilFinished && p.Dedup != UntilRetained {
+		return &coord.InputError{Field: "dedup", Value: strconv.Itoa(int(p.Dedup)), Reason: "it is 0 or UntilRetained"}
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func init() {
 		"bury":       intervenes(verbBury),
 		"pause":      configures(func(c *config) { c.Paused = true }),
 		"resume":     configures(func(c *config) { c.Paused = false }),
-		"dispatch":   configures(func(c *config) { c.Mode = modeDispatch }),
+		"dispatch":   configures(func(c *config) { c.Mode = ModeDispatch }),
 	})
 }
 

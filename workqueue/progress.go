@@ -71,7 +71,7 @@ func (n *notes) any() bool {
 // Progress reports how far the work is, under the claim's fence, for people and
 // tools; the token stays. It blocks until this report, or a newer one that replaced
 // it, is written, or ctx ends. It returns [coord.ErrFenced] when the claim is no
-// longer current: stop working then. At most [MaxProgress] bytes.
+// longer current: stop working then. At most 64 KiB.
 func (c *Claim) Progress(ctx context.Context, b []byte) error {
 	return c.keep(ctx, "progress", b, func(n *note) { n.Progress, n.Progress64 = split(b) })
 }
@@ -85,7 +85,7 @@ func (c *Claim) Checkpoint(ctx context.Context, b []byte) error {
 
 func (c *Claim) keep(ctx context.Context, field string, b []byte, set func(*note)) error {
 	what := "keep " + field + " of job " + c.job.ID
-	if err := checkSize(field, len(b), MaxProgress); err != nil {
+	if err := checkSize(field, len(b), maxProgress); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	n := &c.notes

@@ -45,7 +45,8 @@ type Config struct {
 	// ScanEvery is the pause between full lists that back the watches, jittered by a
 	// fifth. At least 100 ms; 0 means 5 min.
 	ScanEvery time.Duration
-	// Logger logs what no caller sees; nil logs nothing.
+	// Logger logs what no caller sees: attempts that failed, died, were refused or
+	// abandoned, one line each, and trouble with etcd. nil logs nothing.
 	Logger *zap.Logger
 }
 

@@ -64,20 +64,20 @@ func (c *Claim) Fail(ctx context.Context, cause error) error {
 
 // failure turns a handler's error into the event that it asks for.
 func (c *Claim) failure(cause error) event {
-	var o *outcomeError
-	if !errors.As(cause, &o) {
+	o := outcomeOf(cause)
+	if o == nil {
 		e := c.event(verbFail)
-		e.err = cause.Error()
+		e.err = textOf(cause)
 		return e
 	}
 	e := c.event(o.outcome)
-	switch {
-	case o.outcome == verbSnooze:
+	if o.outcome == verbSnooze {
 		e.at = e.now.Add(o.delay)
-	case o.outcome == verbCancel, o.err != nil:
-		e.err = cause.Error()
 	}
-	e.permanent = o.final
+	if o.outcome == verbCancel || o.err != nil {
+		e.err = textOf(cause)
+	}
+	e.permanent, e.unbegun = o.final, o.unbegun
 	if o.outcome == verbFail && o.delay > 0 {
 		e.delay = func(int) time.Duration { return o.delay }
 	}
@@ -136,7 +136,7 @@ func (c *Claim) close(ctx context.Context, e event, joined joint) error {
 
 // isClosed tells that after a closing call nothing is left to close.
 func isClosed(err error) bool {
-	return err == nil || errors.Is(err, coord.ErrFenced) || errors.Is(err, ErrSettled)
+	return err == nil || isLate(err) || errors.Is(err, ErrSettled)
 }
 
 // leaveTo leaves the claim to its session's book, since its handler has returned: the
@@ -183,6 +183,9 @@ func refusedForGood(err error) bool {
 	return true
 }
 
+// isLate tells that a closing write was refused because the claim is not current.
+func isLate(err error) bool { return errors.Is(err, coord.ErrFenced) }
+
 // over takes the claim out of the books.
 func (c *Claim) over(err error) {
 	c.unfollow()
@@ -214,8 +217,9 @@ func (c *Claim) way(e event, joined joint) (claims.Way, error) {
 			return fmt.Errorf("%w: %w", coord.ErrUnknown, errors.Join(causes...))
 		},
 		Over: func(err error) {
+			c.logEnd(e, n, err)
 			c.over(err)
-			if errors.Is(err, coord.ErrFenced) {
+			if isLate(err) {
 				c.q.behind(func(ctx context.Context) { c.q.keepRefusal(ctx, c, e) })
 			}
 		},

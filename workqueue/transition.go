@@ -49,7 +49,7 @@ type event struct {
 	// fail, release, snooze, cancel
 	err       string
 	permanent bool
-	unbegun   bool      // release: no handler was started, so that it was no attempt
+	unbegun   bool      // release, snooze: no handler was started, so that it was no attempt
 	at        time.Time // snooze and release: not before; zero is at once
 
 	// fail and reclaim: how long until the next attempt
@@ -182,7 +182,9 @@ func (r *record) close(e event) next {
 		return r.reopen(e.now.Add(e.delay(r.Failures)))
 	case verbSnooze:
 		r.endAttempt(e, outcomeSnoozed, e.err)
-		r.Losses = 0
+		if !e.unbegun {
+			r.Losses = 0
+		}
 	case verbBreak:
 		r.endAttempt(e, outcomeBroken, e.err)
 	default:

@@ -122,7 +122,7 @@ const countEvery = 10 * time.Second
 // suspectEmpty returns when the queue may be empty: the mirror shows no job, or,
 // in mode dispatch, it is time to look.
 func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, counted *time.Time) error {
-	if q.index.mode() == modeDispatch {
+	if q.index.mode() == ModeDispatch {
 		if !counted.IsZero() {
 			rest(ctx, time.Until(counted.Add(countEvery)))
 		}
@@ -134,7 +134,7 @@ func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, count
 		return err
 	}
 	defer release()
-	for q.index.mode() == modeClaim {
+	for q.index.mode() == ModeClaim {
 		select {
 		case <-q.index.emptied():
 			return nil

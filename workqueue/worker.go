@@ -105,8 +105,10 @@ type Worker struct {
 	last     context.Context // ends Grace after hard: no closing write is waited for
 }
 
-// NewWorker returns a worker of a queue. A handler with a Kinds method, such as a
-// [Mux], is given only jobs of those kinds.
+// NewWorker returns a worker of a queue. A handler with a method Kinds() []string, such
+// as a [Mux], is given only jobs of those kinds. What wraps one has that method too, or
+// Unwrap() Handler; otherwise, as in HandlerFunc(mux.Handle), it is given every job, and
+// the Mux puts off those that it has no handler for.
 func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -116,13 +118,13 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "queue and handler", Value: "nil", Reason: "both are needed"})
 	}
 	w := &Worker{
-		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.withDefaults(), log: q.log, freed: make(chan struct{}, 1),
+		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.guarded(q.log), log: q.log, freed: make(chan struct{}, 1),
 	}
-	if k, ok := h.(kinded); ok {
-		if w.kinds = k.Kinds(); len(w.kinds) == 0 {
-			return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "handler", Value: "", Reason: "it knows no kind; register handlers first"})
-		}
+	kinds, err := kindsOf(h)
+	if err != nil {
+		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "handler", Value: fmt.Sprintf("%T", h), Reason: err.Error()})
 	}
+	w.kinds = kinds
 	return w, nil
 }
 
@@ -228,7 +230,7 @@ func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
 		w.log.Warn("register worker", zap.Error(err))
 	}
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
-		if w.q.index.mode() == modeDispatch {
+		if w.q.index.mode() == ModeDispatch {
 			w.serveInbox(ctx, s, r)
 			continue
 		}
@@ -273,7 +275,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) error {
 	defer alarm.Stop()
 	for {
 		wake := w.fill(s)
-		if w.limited() && w.idle() || w.q.index.mode() == modeDispatch {
+		if w.limited() && w.idle() || w.q.index.mode() == ModeDispatch {
 			return nil
 		}
 		alarm.Stop()
