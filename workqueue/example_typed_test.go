@@ -7,6 +7,9 @@ import (
 	"log"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -63,6 +66,47 @@ func ExampleWaitJSON() {
 	_, err = workqueue.WaitJSON[string](ctx, q, job.ID)
 	fmt.Println(errors.Is(err, workqueue.ErrCancelled), errors.Is(err, workqueue.ErrNotApplicable))
 	// Output: true true
+}
+
+// A job is done only while its worker holds a lock too: here it has lost the lock, so
+// neither the result nor the write beside it lands, and the job can be given back.
+func ExampleClaim_CompleteJoined() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client, stop := startEtcd(ctx)
+	defer stop()
+	q, err := workqueue.Open(ctx, client, workqueue.Config{Queue: "deploys"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer q.Close()
+	s, err := coord.OpenSession(ctx, client, coord.SessionConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close(ctx)
+
+	if _, err := q.Enqueue(ctx, workqueue.Params{ID: "v2"}); err != nil {
+		log.Fatal(err)
+	}
+	claim, err := q.Claim(ctx, s)
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock, err := coord.NewLock(s, "production").Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fences := []coord.Fence{lock.Fence()}
+	if err := lock.Release(ctx); err != nil { // as an operator might take it away
+		log.Fatal(err)
+	}
+	err = claim.CompleteJoined(ctx, []byte("deployed"), fences, clientv3.OpPut("/production/version", "v2"))
+	fmt.Println("refused:", errors.Is(err, coord.ErrFenced))
+	fmt.Println("given back:", claim.Release(ctx) == nil)
+	// Output:
+	// refused: true
+	// given back: true
 }
 
 // Workers follow the mode of their queue while they run.

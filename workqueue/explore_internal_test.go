@@ -209,6 +209,7 @@ func (e *encoder) message(b []byte, m *message) []byte {
 	}
 	b = append(b, byte(m.call)+1)
 	b = append(append(append(b, m.verb...), m.job...), m.with...)
+	b = append(append(b, m.under.Nonce...), byte(m.under.Token))
 	b = append(b, byte(m.seq), byte(m.toWho), flags(m.counted, m.forGood, m.config.Paused, m.config.Mode != ""))
 	for i := range m.txn.If {
 		c := m.txn.If[i].GetCompare()

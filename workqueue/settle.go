@@ -39,10 +39,18 @@ func (c *Claim) Complete(ctx context.Context, result []byte) error {
 // job that they create exists already the error is an [*ExistsError], and the claim stays
 // open.
 func (c *Claim) CompleteWith(ctx context.Context, result []byte, ops ...clientv3.Op) error {
+	return c.CompleteJoined(ctx, result, nil, ops...)
+}
+
+// CompleteJoined is CompleteWith for a job that is done only while other claims are
+// current too, such as a lock's: all fences hold in the same Txn, or nothing is written.
+// At most 16. When a fence is the one that is not current, the [*coord.FencedError] names
+// its key, and the claim of the job stays open.
+func (c *Claim) CompleteJoined(ctx context.Context, result []byte, fences []coord.Fence, ops ...clientv3.Op) error {
 	if err := checkSize("result", len(result), MaxResult); err != nil {
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
-	joined, err := joinable(c.q.store.Keys(), ops)
+	joined, err := joinable(c.q.store.Keys(), fences, ops)
 	if err != nil {
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
@@ -184,7 +192,7 @@ func refusedForGood(err error) bool {
 }
 
 // isLate tells that a closing write was refused because the claim is not current.
-func isLate(err error) bool { return errors.Is(err, coord.ErrFenced) }
+func isLate(err error) bool { return errors.Is(err, coord.ErrFenced) && !errors.Is(err, errJoined) }
 
 // over takes the claim out of the books.
 func (c *Claim) over(err error) {
@@ -265,7 +273,7 @@ func (w *wayOut) refused(ctx context.Context, r coord.Result) claims.Outcome {
 	if errors.Is(err, coord.ErrFenced) {
 		return claims.Outcome{Verdict: claims.Fenced, Err: err}
 	}
-	return claims.Outcome{Verdict: claims.Refused, Err: cmp.Or(w.joined.inTheWay(ctx, w.c.q, r), err)}
+	return claims.Outcome{Verdict: claims.Refused, Err: cmp.Or(w.joined.inTheWay(ctx, w.c.q, w.c.fence, r), err)}
 }
 
 // followed finds out what followed the claim: the trail of the job says it, which goes
