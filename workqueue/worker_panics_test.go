@@ -236,3 +236,17 @@ func TestBadEndsAreLogged(t *testing.T) {
 		}
 	}
 }
+
+// What a call asks of its caller's code is an error of the call when it panics.
+func TestPanicsOfCallbacksAreErrors(t *testing.T) {
+	d := newDesk(t, workqueue.Config{})
+	d.add(workqueue.Params{ID: "x"})
+	err := firstError(d.q, workqueue.Filter{Match: func(*workqueue.Job) bool { panic("match") }})
+	if err == nil || !strings.Contains(err.Error(), "panic: match") {
+		t.Errorf("list: got %v", err)
+	}
+	_, err = d.q.Edit(bounded(t), "x", func(*workqueue.Params) error { panic("change") }, workqueue.By{Actor: "ann"})
+	if err == nil || !strings.Contains(err.Error(), "panic: change") {
+		t.Errorf("edit: got %v", err)
+	}
+}
