@@ -111,6 +111,7 @@ var errCutShort = errors.New("closed before the answer came")
 // then complains.
 var definite = []error{
 	rpctypes.ErrLeaseNotFound,
+	rpctypes.ErrLeaseTTLTooLarge,
 	rpctypes.ErrTooManyOps,
 	rpctypes.ErrDuplicateKey,
 	rpctypes.ErrEmptyKey,

@@ -160,7 +160,10 @@ func (s *Store) watchContext(ctx context.Context, stream string) context.Context
 // lease and the TTL that counts, which can be longer than asked for.
 func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, time.Duration, error) {
 	id := clientv3.LeaseID(rand.Int64N(1<<62) + 1)
-	seconds := int64((ttl + time.Second - 1) / time.Second)
+	seconds := int64(ttl / time.Second)
+	if ttl%time.Second > 0 {
+		seconds++
+	}
 	for try := 0; ; try++ {
 		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 		granted, err := s.backend.grant(reqCtx, id, seconds)

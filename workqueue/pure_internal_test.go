@@ -37,6 +37,9 @@ func TestBackoff(t *testing.T) {
 		{Backoff{Factor: math.NaN(), Jitter: math.NaN()}, 2, 0.5, 2 * time.Second},
 		{Backoff{Factor: math.Inf(1)}, 2, 0.5, 10 * time.Minute},
 		{Backoff{Max: math.MaxInt64}, 100, 0.99, math.MaxInt64},
+		{Backoff{Max: math.MaxInt64, Jitter: 1}, 100, math.Inf(-1), math.MaxInt64},
+		{Backoff{}, 1, math.NaN(), time.Second},
+		{Backoff{Jitter: 1}, 1, 1e300, time.Second},
 	} {
 		if got := tc.b.After(tc.n, tc.dice); got != tc.want {
 			t.Errorf("%+v after %d, dice %v: got %s, want %s", tc.b, tc.n, tc.dice, got, tc.want)

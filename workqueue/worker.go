@@ -23,10 +23,10 @@ type WorkerConfig struct {
 	// A member that is passed in must be running, and be stopped after the worker; it
 	// serves one worker per queue.
 	Member *coord.Member
-	// SessionTTL is the TTL of the worker's own session; 0 means 10 s.
+	// SessionTTL is the TTL of the worker's own session, 1 s to 24 h; 0 means 10 s.
 	SessionTTL time.Duration
 	// Timeout bounds each attempt whose job has no timeout of its own; 0 means no
-	// bound.
+	// bound. More than 100 years, here and below, counts as 100 years.
 	Timeout time.Duration
 	// Grace is how long a handler may go on after its context ended before it is
 	// abandoned; 0 means 10 s.
@@ -56,6 +56,8 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	case c.DrainTimeout < 0:
 		c.DrainTimeout = 0
 	}
+	// Whatever means for ever works.
+	c.Timeout, c.Grace, c.DrainTimeout = min(c.Timeout, maxTimeout), min(c.Grace, maxTimeout), min(c.DrainTimeout, maxTimeout)
 	return c
 }
 
@@ -63,15 +65,14 @@ func (c WorkerConfig) validate() error {
 	if c.Concurrency < 0 || c.Concurrency > 10_000 {
 		return &coord.InputError{Field: "concurrency", Value: fmt.Sprint(c.Concurrency), Reason: "it is between 1 and 10000; 0 means 16"}
 	}
-	for field, d := range map[string]time.Duration{"timeout": c.Timeout, "grace": c.Grace} {
-		if d < 0 {
-			return &coord.InputError{Field: field, Value: d.String(), Reason: "it must not be negative"}
-		}
-	}
 	if c.Limit < 0 {
 		return &coord.InputError{Field: "limit", Value: fmt.Sprint(c.Limit), Reason: "it must not be negative; 0 means no limit"}
 	}
-	return nil
+	return checkSpans(
+		span{"session ttl", c.SessionTTL, time.Second, maxPeriod, "10s"},
+		span{"timeout", c.Timeout, 0, maxTimeout, "no bound"},
+		span{"grace", c.Grace, 0, maxTimeout, "10s"},
+	)
 }
 
 // Worker claims jobs of a queue and works them. Create it with [NewWorker] and Run
