@@ -138,6 +138,9 @@ func decodeRecord(value []byte) (*record, error) {
 		// That its owner is gone could never be proven.
 		return nil, fmt.Errorf("%w: it has an owner without a revision", ErrUndecodable)
 	}
+	if err := r.checkNumbers(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
+	}
 	return r, nil
 }
 
@@ -269,10 +272,10 @@ const logLimit = 20
 // collapsed into it.
 func (r *record) log(a Attempt) {
 	a.Error = cut(a.Error, maxError)
-	r.LogTotal++
+	r.LogTotal = oneMore(r.LogTotal)
 	r.Attempts = slices.Clone(r.Attempts)
 	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].repeats(a) {
-		a.Repeated = r.Attempts[n-1].Repeated + 1
+		a.Repeated = oneMore(r.Attempts[n-1].Repeated)
 		r.Attempts[n-1] = a
 		return
 	}

@@ -141,7 +141,7 @@ func misplaced(r *record, e event) error {
 
 // claimFor opens the next attempt.
 func (r *record) claimFor(e event) next {
-	r.Attempt++
+	r.Attempt = oneMore(r.Attempt)
 	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = e.owner, e.ownerRev, stamp(e.now), e.assigned
 	r.RunAt = time.Time{}
 	return next{r, inJobs}
@@ -151,7 +151,7 @@ func (r *record) claimFor(e event) next {
 func (r *record) reclaim(e event) next {
 	r.endAttempt(e, outcomeLost, "the owner's session ended")
 	if e.counted {
-		r.Losses++
+		r.Losses = oneMore(r.Losses)
 	}
 	switch {
 	case r.AtMostOnce:
@@ -173,7 +173,7 @@ func (r *record) close(e event) next {
 		return r.finish(e, inDone, outcomeCompleted, "")
 	case verbFail:
 		r.endAttempt(e, outcomeFailed, e.err)
-		r.Failures++
+		r.Failures = oneMore(r.Failures)
 		r.Losses = 0
 		switch {
 		case e.permanent, r.AtMostOnce, r.Failures >= r.maxAttempts():
