@@ -164,7 +164,7 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 // newRecord makes the first record of a job.
 func newRecord(p Params, seq uint64, now time.Time) *record {
 	r := &record{
-		Nonce: coord.NewNonce(), Version: recordVersion, ID: p.ID, Born: coord.NewNonce(), Kind: p.Kind,
+		Nonce: coord.NewNonce(), ID: p.ID, Born: coord.NewNonce(), Kind: p.Kind,
 		Labels: p.Labels, Trace: p.Trace, Priority: p.Priority, Seq: seq,
 		TimeoutMS: inMilliseconds(p.Timeout), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
 		AtMostOnce: p.AtMostOnce, EnqueuedAt: stamp(now),
@@ -176,6 +176,7 @@ func newRecord(p Params, seq uint64, now time.Time) *record {
 		r.RunAt = stamp(p.RunAt)
 	}
 	r.pack(p.Payload)
+	r.Version = r.version()
 	return r
 }
 
@@ -186,7 +187,7 @@ func inMilliseconds(d time.Duration) int64 {
 
 // pack keeps a payload in the record, or notes that it lies beside.
 func (r *record) pack(payload []byte) {
-	r.Beside, r.Payload, r.Payload64 = 0, nil, nil
+	r.Beside, r.Payload, r.PayloadText, r.Payload64 = 0, nil, "", nil
 	if len(payload) > inlineLimit {
 		r.Beside = len(payload)
 		return

@@ -131,7 +131,7 @@ func salvaged(id string, value []byte, why error, e event) *record {
 		r = &record{}
 		r.setPayload(value)
 	}
-	r.Nonce, r.Version, r.ID = e.nonce, recordVersion, id
+	r.Nonce, r.ID = e.nonce, id
 	if r.Born == "" {
 		r.Born = e.nonce
 	}

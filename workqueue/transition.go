@@ -90,7 +90,6 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 func transition(r *record, where place, e event) (next, error) {
 	out := *r
 	out.Nonce = e.nonce
-	out.Version = recordVersion
 	if !applies(r, where, e) {
 		return next{}, misplaced(r, e)
 	}
@@ -214,7 +213,7 @@ func (r *record) requeue(e event) next {
 	r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
 	r.Failures, r.Losses = 0, 0
 	r.Outcome, r.FinishedAt, r.Error = "", time.Time{}, ""
-	r.Result, r.Result64 = nil, nil
+	r.setResult(nil)
 	return r.reopen(time.Time{})
 }
 
