@@ -85,8 +85,10 @@ func (m *Mirror) Add(prefix string, sink Sink) {
 func (m *Mirror) Synced() <-chan struct{} { return m.synced }
 
 // Run mirrors until ctx ends, and returns nil then. Errors of etcd are logged and
-// survived.
+// survived; [ErrClosed] means that the client was closed.
 func (m *Mirror) Run(ctx context.Context) error {
+	ctx, stop := m.store.whileOpen(ctx)
+	defer stop()
 	var wg sync.WaitGroup
 	for _, f := range m.feeds {
 		wg.Go(func() { m.follow(ctx, f) })
@@ -103,6 +105,9 @@ func (m *Mirror) Run(ctx context.Context) error {
 		close(m.synced)
 	})
 	wg.Wait()
+	if m.store.client.Err() != nil && errors.Is(context.Cause(ctx), errClientClosed) {
+		return errClientClosed
+	}
 	return nil
 }
 

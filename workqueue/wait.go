@@ -27,7 +27,7 @@ const (
 // watches, and looks again now and then in case the watch died silently; it
 // outlasts passing trouble of etcd. It returns [ErrNotFound] when there is no such
 // job, or no longer: a job that was not kept long enough leaves nothing to return.
-// It ends with ctx, and with [coord.ErrClosed] when the queue is closed.
+// It ends with ctx, and with [coord.ErrClosed] when the queue or its client is closed.
 func (q *Queue) Wait(ctx context.Context, id string) (*Job, error) {
 	j, err := q.wait(ctx, id)
 	if err != nil {
@@ -78,7 +78,7 @@ func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) {
 // jobs then. Records that cannot be read are not waited for: see
 // [Queue.Undecodable]. It
 // outlasts passing trouble of etcd; it ends with ctx, and with [coord.ErrClosed]
-// when the queue is closed.
+// when the queue or its client is closed.
 func (q *Queue) WaitEmpty(ctx context.Context) error {
 	if err := q.waitEmpty(ctx); err != nil {
 		return fmt.Errorf("wait until %s is empty: %w", q.name, err)
@@ -169,12 +169,14 @@ func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
 	}
 }
 
-// untilClosed returns a context that also ends when the queue is closed.
+// untilClosed returns a context that also ends when the queue, or its client, is closed.
 func (q *Queue) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(q.life, func() { cancel(coord.ErrClosed) })
+	stopClient := context.AfterFunc(q.client.Ctx(), func() { cancel(fmt.Errorf("the etcd client is %w", coord.ErrClosed)) })
 	return ctx, func() {
 		stop()
+		stopClient()
 		cancel(nil)
 	}
 }
