@@ -25,7 +25,7 @@ var (
 	// ErrHistoryRewound means that the cluster's history went back, as after a
 	// restore from a backup. It matches ErrSessionLost too.
 	ErrHistoryRewound = fmt.Errorf("%w: etcd's history went back", ErrSessionLost)
-	// ErrClosed means that the session, committer or queue was closed by us.
+	// ErrClosed means that the session, committer, queue or etcd client was closed by us.
 	ErrClosed = errors.New("closed")
 )
 
@@ -111,6 +111,7 @@ var errCutShort = errors.New("closed before the answer came")
 // then complains.
 var definite = []error{
 	rpctypes.ErrLeaseNotFound,
+	rpctypes.ErrLeaseTTLTooLarge,
 	rpctypes.ErrTooManyOps,
 	rpctypes.ErrDuplicateKey,
 	rpctypes.ErrEmptyKey,
@@ -130,7 +131,7 @@ var definite = []error{
 
 // notApplied tells whether err proves that the request changed nothing.
 func notApplied(err error) bool {
-	if errors.Is(err, errNotSent) {
+	if errors.Is(err, errNotSent) || errors.Is(err, errClientClosed) {
 		return true
 	}
 	err = rpctypes.Error(err)
@@ -186,8 +187,11 @@ func isDenied(err error) bool {
 }
 
 // isAuthError tells that no repeat will help: the client has refreshed its token
-// already where that was the cause.
+// already where that was the cause, or it is closed.
 func isAuthError(err error) bool {
+	if errors.Is(err, errClientClosed) {
+		return true
+	}
 	c := codeOf(err)
 	return c == codes.PermissionDenied || c == codes.Unauthenticated
 }

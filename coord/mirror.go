@@ -58,16 +58,17 @@ type feed struct {
 // how long the watches may be silent before they are asked for a sign of life; after
 // another quiet without one they are opened again on another stream; 0 means 10 s.
 // ScanEvery is the pause between full lists that back the watch, jittered by a fifth;
-// 0 means 5 min. What is negative counts as 0, and what is below 10 ms as 10 ms.
+// 0 means 5 min. What is negative counts as 0, what is below 10 ms as 10 ms, and what
+// is above 24 h as 24 h.
 func (s *Store) Mirror(quiet, scanEvery time.Duration) *Mirror {
-	atLeast := func(d, standard time.Duration) time.Duration {
+	within := func(d, standard time.Duration) time.Duration {
 		if d <= 0 {
 			return standard
 		}
-		return max(d, 10*time.Millisecond)
+		return min(max(d, 10*time.Millisecond), 24*time.Hour)
 	}
 	return &Mirror{
-		store: s, quiet: atLeast(quiet, 10*time.Second), scan: atLeast(scanEvery, 5*time.Minute),
+		store: s, quiet: within(quiet, 10*time.Second), scan: within(scanEvery, 5*time.Minute),
 		id: NewNonce(), synced: make(chan struct{}),
 	}
 }
@@ -84,8 +85,10 @@ func (m *Mirror) Add(prefix string, sink Sink) {
 func (m *Mirror) Synced() <-chan struct{} { return m.synced }
 
 // Run mirrors until ctx ends, and returns nil then. Errors of etcd are logged and
-// survived.
+// survived; [ErrClosed] means that the client was closed.
 func (m *Mirror) Run(ctx context.Context) error {
+	ctx, stop := m.store.whileOpen(ctx)
+	defer stop()
 	var wg sync.WaitGroup
 	for _, f := range m.feeds {
 		wg.Go(func() { m.follow(ctx, f) })
@@ -102,6 +105,9 @@ func (m *Mirror) Run(ctx context.Context) error {
 		close(m.synced)
 	})
 	wg.Wait()
+	if m.store.client.Err() != nil && errors.Is(context.Cause(ctx), errClientClosed) {
+		return errClientClosed
+	}
 	return nil
 }
 

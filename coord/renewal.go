@@ -95,6 +95,8 @@ func (s *Session) watchClock() {
 		case <-t.C:
 		case <-s.rewound: //mutant:rewind-ends-session
 			s.end(ErrHistoryRewound)
+		case <-s.store.client.Done():
+			s.end(fmt.Errorf("%w: %w", ErrSessionLost, errClientClosed))
 		case <-s.Done():
 		}
 		t.Stop()

@@ -34,6 +34,7 @@ type Store struct {
 	keys    Keyspace
 	backend backend
 	log     *zap.Logger
+	client  context.Context // ends when the client is closed
 
 	high *highWater
 	// id and streams name the watch streams: a new number is a new gRPC stream.
@@ -42,23 +43,26 @@ type Store struct {
 }
 
 // NewStore returns the store for one root; root "" means /leasekit/, a nil
-// logger logs nothing. It does not talk to etcd.
+// logger logs nothing. It does not talk to etcd. A client that is closed, or of which
+// only a part is in a namespace, is refused.
 func NewStore(client *clientv3.Client, root string, log *zap.Logger) (*Store, error) {
 	keys, err := NewKeyspace(root)
 	if err != nil {
 		return nil, err
 	}
-	if client == nil {
-		return nil, &InputError{Field: "client", Value: "nil", Reason: "pass an open etcd client"}
+	if err := checkClient(client); err != nil {
+		return nil, err
 	}
-	return newStore(newEtcdBackend(client), keys, log), nil
+	s := newStore(liveBackend{newEtcdBackend(client), client}, keys, log)
+	s.client = client.Ctx()
+	return s, nil
 }
 
 func newStore(b backend, keys Keyspace, log *zap.Logger) *Store {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Store{keys: keys, backend: b, log: log, id: NewNonce(), high: newHighWater()}
+	return &Store{keys: keys, backend: b, log: log, client: context.Background(), id: NewNonce(), high: newHighWater()}
 }
 
 // Keys is the store's keyspace.
@@ -161,7 +165,10 @@ func (s *Store) watchContext(ctx context.Context, stream string) context.Context
 // lease and the TTL that counts, which can be longer than asked for.
 func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, time.Duration, error) {
 	id := clientv3.LeaseID(rand.Int64N(1<<62) + 1)
-	seconds := int64((ttl + time.Second - 1) / time.Second)
+	seconds := int64(ttl / time.Second)
+	if ttl%time.Second > 0 {
+		seconds++
+	}
 	for try := 0; ; try++ {
 		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 		granted, err := s.backend.grant(reqCtx, id, seconds)

@@ -27,7 +27,7 @@ type edition struct {
 // takes it from its owner, who is fenced.
 //
 // change may be called again when the job moves meanwhile, unless By.Revision is set;
-// an error of it ends the edit and is wrapped. It returns the job as it is then;
+// an error or a panic of it ends the edit and is wrapped. It returns the job as it is then;
 // [ErrNotFound]; [ErrNotApplicable] when the job is claimed or over; [ErrConflict] when
 // By.Revision is not current; a [coord.InputError] for what no job can be.
 func (q *Queue) Edit(ctx context.Context, id string, change func(*Params) error, by By) (*Job, error) {
@@ -134,7 +134,7 @@ func (q *Queue) intervention(l located, e event) (next, error) {
 func (q *Queue) edition(r *record, payload []byte, change func(*Params) error) (*edition, error) {
 	was := r.params(payload)
 	p := r.params(payload)
-	if err := change(&p); err != nil {
+	if err := guarded(func() error { return change(&p) }); err != nil {
 		return nil, err
 	}
 	for field, same := range map[string]bool{

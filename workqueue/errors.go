@@ -75,6 +75,7 @@ type outcomeError struct {
 	err     error
 	delay   time.Duration // retry after, snooze
 	final   bool          // permanent
+	unbegun bool          // no handler was there to begin with
 }
 
 func (e *outcomeError) Error() string {
@@ -103,7 +104,7 @@ func RetryAfter(d time.Duration, err error) error {
 
 // Snooze puts the job off for d without counting anything: return it from a
 // handler whose time has not come.
-func Snooze(d time.Duration) error { return &outcomeError{outcome: verbSnooze, delay: d} }
+func Snooze(d time.Duration) error { return &outcomeError{outcome: verbSnooze, delay: max(d, 0)} }
 
 // Cancel ends the job as cancelled, for reason err: return it from a handler that
 // finds its job pointless.

@@ -172,7 +172,7 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 // before when the worker is back: no revision tells. A waiting job has the revision that
 // another had in the history that is gone. It is worked all the same, and at once.
 func TestAJobOfTheSameRevisionInAnotherHistoryIsWorked(t *testing.T) {
-	for _, mode := range []string{modeClaim, modeDispatch} {
+	for _, mode := range []string{ModeClaim, ModeDispatch} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			w := newRolledBack(t, mode)

@@ -148,8 +148,11 @@ func (im *importing) check() error {
 		return errors.New("it is over and claimed at once")
 	case im.where != inDone && r.Beside != len(im.line.Payload):
 		return fmt.Errorf("its payload has %d bytes, its record says %d", len(im.line.Payload), r.Beside)
-	case len(im.line.Payload) > im.q.cfg.MaxPayload:
-		return fmt.Errorf("its payload has %d bytes, the limit is %d", len(im.line.Payload), im.q.cfg.MaxPayload)
+	case len(r.Attempts) > logLimit:
+		return fmt.Errorf("its trail has %d entries, at most %d are kept", len(r.Attempts), logLimit)
+	}
+	if err := im.checkLimits(); err != nil {
+		return err
 	}
 	if len(im.line.Progress) == 0 {
 		return nil
@@ -158,10 +161,28 @@ func (im *importing) check() error {
 	if err := json.Unmarshal(im.line.Progress, &n); err != nil {
 		return fmt.Errorf("its progress cannot be read: %w", err)
 	}
+	if err := errors.Join(checkSize("progress", len(n.progress()), maxProgress), checkSize("checkpoint", len(n.checkpoint()), maxProgress)); err != nil {
+		return err
+	}
 	n.Nonce = coord.NewNonce()
 	b, err := encodeJSON(n)
 	im.note = string(b)
 	return err
+}
+
+// checkLimits refuses what no enqueue and no handler may leave.
+func (im *importing) checkLimits() error {
+	payload, limit := im.line.Payload, im.q.cfg.MaxPayload
+	if im.record.Beside == 0 {
+		payload = im.record.payload()
+	}
+	if im.where == inDead {
+		limit = max(limit, maxSalvage)
+	}
+	if err := im.record.params(payload).validate(limit); err != nil {
+		return err
+	}
+	return checkSize("result", len(im.record.result()), MaxResult)
 }
 
 // send hands a try over.

@@ -103,7 +103,7 @@ func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
 				continue
 			}
 			l := &listing{q: q, f: f, where: where, limit: limit, now: time.Now(), lives: nobody}
-			if err := l.load(ctx, prefix); err != nil {
+			if err := guarded(func() error { return l.load(ctx, prefix) }); err != nil { // it asks f.Match
 				yield(nil, fmt.Errorf("list jobs of %s: %w", q.name, err))
 				return
 			}

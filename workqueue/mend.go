@@ -123,18 +123,19 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *m
 const maxSalvage = 512 << 10
 
 // salvaged makes a dead letter of what cannot be read. A record that is sound but for
-// its head, its name or its owner, as after an edit by hand, keeps all its fields; of
-// any other one the payload is all that was there.
+// its head, its name, its owner or its counts, as after an edit by hand, keeps all its
+// other fields; of any other one the payload is all that was there.
 func salvaged(id string, value []byte, why error, e event) *record {
 	r, err := parseRecord(value)
 	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) {
 		r = &record{}
 		r.setPayload(value)
 	}
-	r.Nonce, r.Version, r.ID = e.nonce, recordVersion, id
+	r.Nonce, r.ID = e.nonce, id
 	if r.Born == "" {
 		r.Born = e.nonce
 	}
+	r.mendNumbers()
 	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = "", 0, time.Time{}, false
 	r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeBuried, Error: why.Error(), Actor: e.by.Actor, Reason: e.by.Reason})
 	r.bury(e, why.Error())

@@ -76,7 +76,7 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 	if len(x.scheduled) > 0 {
 		wake = x.scheduled[0].record.RunAt
 	}
-	if x.config.Paused || x.config.Mode == modeDispatch {
+	if x.config.Paused || x.config.Mode == ModeDispatch {
 		return nil, time.Time{}
 	}
 	var others []*entry

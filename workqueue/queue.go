@@ -29,7 +29,7 @@ type Config struct {
 	// MaxPayload is the payload limit in bytes; 0 means 256 KiB, more than
 	// 900 KiB is not accepted, since etcd would not take it.
 	MaxPayload int
-	// Retention is how long done jobs are kept; 0 means 1 h.
+	// Retention is how long done jobs are kept, 1 s to 100 years; 0 means 1 h.
 	Retention time.Duration
 	// RetainJobs bounds the done jobs that this process keeps, whatever Retention
 	// says; the oldest go first. 0 means 10,000.
@@ -40,12 +40,13 @@ type Config struct {
 	Backoff Backoff
 	// Quiet is how long the watches may be silent before they are asked for a sign of
 	// life; after another Quiet without one they are opened again on another
-	// connection. At least 100 ms; 0 means 10 s.
+	// connection. 100 ms to 24 h; 0 means 10 s.
 	Quiet time.Duration
 	// ScanEvery is the pause between full lists that back the watches, jittered by a
-	// fifth. At least 100 ms; 0 means 5 min.
+	// fifth. 100 ms to 24 h; 0 means 5 min.
 	ScanEvery time.Duration
-	// Logger logs what no caller sees; nil logs nothing.
+	// Logger logs what no caller sees: attempts that failed, died, were refused or
+	// abandoned, one line each, and trouble with etcd. nil logs nothing.
 	Logger *zap.Logger
 }
 
@@ -84,20 +85,16 @@ func (c Config) validate() error {
 	if err := c.Backoff.validate(); err != nil {
 		return err
 	}
-	if c.Retention < time.Second {
-		return &coord.InputError{Field: "retention", Value: c.Retention.String(), Reason: "it is at least 1s; 0 means 1h"}
-	}
 	for field, n := range map[string]int{"retain jobs": c.RetainJobs, "retain bytes": c.RetainBytes} {
 		if n < 0 {
 			return &coord.InputError{Field: field, Value: fmt.Sprint(n), Reason: "it must not be negative; 0 means the default"}
 		}
 	}
-	for field, d := range map[string]time.Duration{"quiet": c.Quiet, "scan every": c.ScanEvery} {
-		if d != 0 && d < minPeriod {
-			return &coord.InputError{Field: field, Value: d.String(), Reason: fmt.Sprintf("it is at least %v; 0 means the default", minPeriod)}
-		}
-	}
-	return nil
+	return checkSpans(
+		span{"retention", c.Retention, time.Second, maxTimeout, "1h"},
+		span{"quiet", c.Quiet, minPeriod, maxPeriod, "10s"},
+		span{"scan every", c.ScanEvery, minPeriod, maxPeriod, "5m"},
+	)
 }
 
 // minPeriod bounds how often the mirrors may bother etcd by a careless config.

@@ -272,9 +272,9 @@ func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Mode: modeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev}
-	if c.Mode == modeDispatch {
-		s.Mode = modeDispatch
+	s := Stats{Mode: ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev}
+	if c.Mode == ModeDispatch {
+		s.Mode = ModeDispatch
 	}
 	return s, nil
 }

@@ -49,7 +49,7 @@ type event struct {
 	// fail, release, snooze, cancel
 	err       string
 	permanent bool
-	unbegun   bool      // release: no handler was started, so that it was no attempt
+	unbegun   bool      // release, snooze: no handler was started, so that it was no attempt
 	at        time.Time // snooze and release: not before; zero is at once
 
 	// fail and reclaim: how long until the next attempt
@@ -90,7 +90,6 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 func transition(r *record, where place, e event) (next, error) {
 	out := *r
 	out.Nonce = e.nonce
-	out.Version = recordVersion
 	if !applies(r, where, e) {
 		return next{}, misplaced(r, e)
 	}
@@ -141,7 +140,7 @@ func misplaced(r *record, e event) error {
 
 // claimFor opens the next attempt.
 func (r *record) claimFor(e event) next {
-	r.Attempt++
+	r.Attempt = oneMore(r.Attempt)
 	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = e.owner, e.ownerRev, stamp(e.now), e.assigned
 	r.RunAt = time.Time{}
 	return next{r, inJobs}
@@ -151,7 +150,7 @@ func (r *record) claimFor(e event) next {
 func (r *record) reclaim(e event) next {
 	r.endAttempt(e, outcomeLost, "the owner's session ended")
 	if e.counted {
-		r.Losses++
+		r.Losses = oneMore(r.Losses)
 	}
 	switch {
 	case r.AtMostOnce: //mutant:once-lost
@@ -173,7 +172,7 @@ func (r *record) close(e event) next {
 		return r.finish(e, inDone, outcomeCompleted, "")
 	case verbFail:
 		r.endAttempt(e, outcomeFailed, e.err)
-		r.Failures++
+		r.Failures = oneMore(r.Failures)
 		r.Losses = 0
 		switch {
 		case e.permanent,
@@ -184,7 +183,9 @@ func (r *record) close(e event) next {
 		return r.reopen(e.now.Add(e.delay(r.Failures)))
 	case verbSnooze:
 		r.endAttempt(e, outcomeSnoozed, e.err)
-		r.Losses = 0
+		if !e.unbegun {
+			r.Losses = 0
+		}
 	case verbBreak:
 		r.endAttempt(e, outcomeBroken, e.err)
 	default:
@@ -214,7 +215,7 @@ func (r *record) requeue(e event) next {
 	r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
 	r.Failures, r.Losses = 0, 0
 	r.Outcome, r.FinishedAt, r.Error = "", time.Time{}, ""
-	r.Result, r.Result64 = nil, nil
+	r.setResult(nil)
 	return r.reopen(time.Time{})
 }
 

@@ -30,7 +30,7 @@ const (
 // outlasts passing trouble of etcd. It returns [ErrNotFound] when there is no such
 // job, when it was deleted or moved, or when what is left of it was not kept long
 // enough to be read.
-// It ends with ctx, and with [coord.ErrClosed] when the queue is closed.
+// It ends with ctx, and with [coord.ErrClosed] when the queue or its client is closed.
 func (q *Queue) Wait(ctx context.Context, id string) (*Job, error) {
 	return q.wait(ctx, &waiting{id: id})
 }
@@ -173,7 +173,7 @@ func (q *Queue) firstChange(ctx context.Context, key string, rev int64) int64 {
 // jobs then. Records that cannot be read are not waited for: see
 // [Queue.Undecodable]. It
 // outlasts passing trouble of etcd; it ends with ctx, and with [coord.ErrClosed]
-// when the queue is closed.
+// when the queue or its client is closed.
 func (q *Queue) WaitEmpty(ctx context.Context) error {
 	if err := q.waitEmpty(ctx); err != nil {
 		return fmt.Errorf("wait until %s is empty: %w", q.name, err)
@@ -217,7 +217,7 @@ const countEvery = 10 * time.Second
 // suspectEmpty returns when the queue may be empty: the mirror shows no job, or,
 // in mode dispatch, it is time to look.
 func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, counted *time.Time) error {
-	if q.index.mode() == modeDispatch {
+	if q.index.mode() == ModeDispatch {
 		if !counted.IsZero() {
 			rest(ctx, time.Until(counted.Add(countEvery)))
 		}
@@ -229,7 +229,7 @@ func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, count
 		return err
 	}
 	defer release()
-	for q.index.mode() == modeClaim {
+	for q.index.mode() == ModeClaim {
 		select {
 		case <-q.index.emptied():
 			return nil
@@ -272,12 +272,14 @@ func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
 	}
 }
 
-// untilClosed returns a context that also ends when the queue is closed.
+// untilClosed returns a context that also ends when the queue, or its client, is closed.
 func (q *Queue) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(q.life, func() { cancel(coord.ErrClosed) })
+	stopClient := context.AfterFunc(q.client.Ctx(), func() { cancel(fmt.Errorf("the etcd client is %w", coord.ErrClosed)) })
 	return ctx, func() {
 		stop()
+		stopClient()
 		cancel(nil)
 	}
 }

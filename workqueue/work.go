@@ -213,6 +213,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 		// only be refused.
 		c.over(cause)
 		settled.Refused, settled.Err = true, cause
+		c.logTaken(cause, a.err)
 		w.hooks.Settled(c.job, settled)
 		return
 	}
@@ -247,10 +248,10 @@ func (c *Claim) closing(a answer, cause error) event {
 	}
 	if errors.Is(cause, ErrDraining) || isSessionOver(cause) {
 		e := c.event(verbRelease)
-		e.err = a.err.Error()
+		e.err = textOf(a.err)
 		return e
 	}
-	if errors.Is(cause, ErrAttemptTimeout) && !errors.Is(a.err, ErrAttemptTimeout) {
+	if errors.Is(cause, ErrAttemptTimeout) && !matches(a.err, ErrAttemptTimeout) {
 		return c.failure(fmt.Errorf("%w: %w", cause, a.err))
 	}
 	return c.failure(a.err)

@@ -156,7 +156,7 @@ attempts are used up.
 func newNote(a *app, verb, past string, cmd *cobra.Command, keep func(*workqueue.Claim, context.Context, []byte) error) *cobra.Command {
 	var o stepOptions
 	return newStep(a, cmd, &o, func() (step, error) {
-		b, err := a.readBody(verb, workqueue.MaxProgress)
+		b, err := a.readBody(verb, workqueue.MaxResult) // the library knows the limit of notes
 		return step{verb, past, func(ctx context.Context, c *workqueue.Claim) error { return keep(c, ctx, b) }}, err
 	})
 }

@@ -33,7 +33,7 @@ set before its first job; a note on stderr says that there is nothing in it.`,
   leasectl queues set mail --mode claim --dry-run`,
 		Args: takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if mode != "claim" && mode != "dispatch" {
+			if mode != workqueue.ModeClaim && mode != workqueue.ModeDispatch {
 				return usagef("--mode claim or --mode dispatch", "--mode is %q: want claim or dispatch", mode)
 			}
 			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{

@@ -135,7 +135,7 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 	if stats.Paused {
 		log.line("queue %s is paused by %s %q: nothing is claimed; try: leasectl queues resume %s", q.Name(), stats.PausedBy, stats.PausedWhy, q.Name())
 	}
-	if stats.Mode != "dispatch" {
+	if stats.Mode != workqueue.ModeDispatch {
 		return
 	}
 	store, err := coord.NewStore(c.Client, c.root, nil)

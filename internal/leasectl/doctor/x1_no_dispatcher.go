@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 var x1NoDispatcher = &Check{
@@ -14,7 +16,7 @@ var x1NoDispatcher = &Check{
 		for _, q := range e.look.queuesOf() {
 			name := dispatcherOf(q.name)
 			c := e.look.elections[name]
-			if q.config.Mode != modeDispatch || e.look.held(c) {
+			if q.config.Mode != workqueue.ModeDispatch || e.look.held(c) {
 				continue
 			}
 			still, err := e.leaderStays(ctx, name, c)
