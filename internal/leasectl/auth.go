@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/spf13/cobra"
 )
@@ -46,7 +47,7 @@ func newAuthWhoami(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runItem(cmd.Context(), a, o, lister[roles.Granted]{
 				view: view[roles.Granted]{
-					name: func(g roles.Granted) string { return "user/" + g.User },
+					name: func(g roles.Granted) string { return refName("user", g.User) },
 					columns: []column[roles.Granted]{
 						{"USER", func(g roles.Granted) string { return g.User }},
 						{"ROLES", func(g roles.Granted) string { return strings.Join(g.Roles, ",") }},
@@ -135,7 +136,7 @@ func (a *app) canI(ctx context.Context, c *connection, format, role, verb, queue
 	}
 	return &failure{
 		code: exitAuth, err: fmt.Errorf("user %q may not %s queue %s", g.User, verb, queue),
-		try: fmt.Sprintf("leasectl auth roles --queue %s --role %s, for who may grant it", shellWord(queue), role),
+		try: fmt.Sprintf("leasectl auth roles --queue %s --role %s, for who may grant it", escape.Shell(queue), role),
 	}
 }
 

@@ -57,9 +57,9 @@ type contextItem struct {
 }
 
 var contextView = view[contextItem]{
-	name: func(i contextItem) string { return "context/" + i.Name },
+	name: func(i contextItem) string { return refName("context", i.Name) },
 	columns: []column[contextItem]{
-		{"NAME", func(i contextItem) string { return i.Name }},
+		{"NAME", func(i contextItem) string { return nameCell("context", i.Name) }},
 		{"CURRENT", func(i contextItem) string { return yesNo(i.Current) }},
 		{"ENDPOINTS", func(i contextItem) string { return i.Value("endpoints") }},
 		{"ROOT", func(i contextItem) string { return i.Root }},
@@ -110,7 +110,7 @@ func newConfigUse(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printLine("context/" + f.Current + " is in use")
+			return a.printLine(refName("context", f.Current) + " is in use")
 		},
 	}
 }
@@ -125,7 +125,7 @@ func newConfigRename(a *app) *cobra.Command {
 			if _, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Rename(args[0], args[1]) }); err != nil {
 				return err
 			}
-			return a.printLine("context/" + args[1] + " was " + args[0])
+			return a.printLine(refName("context", args[1]) + " was " + args[0])
 		},
 	}
 }
@@ -140,7 +140,7 @@ func newConfigDelete(a *app) *cobra.Command {
 			if _, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Delete(args[0]) }); err != nil {
 				return err
 			}
-			return a.printLine("context/" + args[0] + " deleted")
+			return a.printLine(refName("context", args[0]) + " deleted")
 		},
 	}
 }

@@ -55,7 +55,7 @@ or $LEASECTL_CONFIG.`,
 			if err != nil {
 				return err
 			}
-			return a.printLine("context/" + name + " set")
+			return a.printLine(refName("context", name) + " set")
 		},
 	}
 }

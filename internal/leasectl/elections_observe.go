@@ -2,7 +2,6 @@ package leasectl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -86,11 +85,7 @@ func (a *app) printObserved(format string, s election.State) error {
 		line.AsOf = time.Time{}
 	}
 	if format == formatJSON {
-		b, err := json.Marshal(line)
-		if err != nil {
-			return err
-		}
-		return a.printLine(string(b))
+		return printLines(a.out, []observedLine{line})
 	}
 	at := "never"
 	if !line.AsOf.IsZero() {

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -189,7 +190,7 @@ func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 func existsHint(err error) error {
 	var exists *workqueue.ExistsError
 	if errors.As(err, &exists) {
-		return &failure{err: err, try: "another --id, or leasectl jobs get " + shellWord(refText(exists.Job))}
+		return &failure{err: err, try: "another --id, or leasectl jobs get " + escape.Shell(refText(exists.Job))}
 	}
 	return err
 }

@@ -218,7 +218,7 @@ var eventView = view[eventItem]{
 		{"TIME", func(e eventItem) string { return e.clock() }},
 		{"EVENT", func(e eventItem) string { return e.Type }},
 		{"OF", func(e eventItem) string { return e.subject() }},
-		{"ACTOR", func(e eventItem) string { return e.Actor }},
+		{"ACTOR", func(e eventItem) string { return wordCell(e.Actor) }},
 		{"TOKEN", func(e eventItem) string { return e.Token }},
 		{"DETAIL", func(e eventItem) string { return e.Detail }},
 	},
@@ -232,7 +232,7 @@ func (e eventItem) subject() string {
 	case e.ID != "":
 		return jobRef{e.Queue, e.ID}.name()
 	case e.Queue != "":
-		return "queue/" + e.Queue
+		return refName("queue", e.Queue)
 	}
 	return ""
 }

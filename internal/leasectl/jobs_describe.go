@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -110,7 +111,7 @@ func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time) *shee
 	return s
 }
 
-func refText(j *workqueue.Job) string { return strings.TrimPrefix(nameOf(j), "job/") }
+func refText(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.text() }
 
 func orDash(text string) string {
 	if text == "" {
@@ -187,7 +188,7 @@ func attemptRows(j *workqueue.Job, now time.Time) (rows [][]string) {
 
 // nextForJob are the commands that fit the job's state.
 func nextForJob(j *workqueue.Job) []string {
-	ref := shellWord(refText(j))
+	ref := escape.Shell(refText(j))
 	next := []string{"leasectl jobs history " + ref}
 	switch j.State {
 	case workqueue.StateOrphan, workqueue.StateClaimed:
@@ -197,5 +198,5 @@ func nextForJob(j *workqueue.Job) []string {
 	case workqueue.StateDone, workqueue.StateCancelled:
 		return next
 	}
-	return append([]string{"leasectl work " + shellWord(j.Queue) + " -- CMD", "leasectl jobs cancel " + ref}, next...)
+	return append([]string{"leasectl work " + escape.Shell(j.Queue) + " -- CMD", "leasectl jobs cancel " + ref}, next...)
 }

@@ -76,7 +76,7 @@ var historyView = view[eventItem]{
 	columns: []column[eventItem]{
 		{"REV", func(e eventItem) string { return e.Revision }},
 		{"TIME", func(e eventItem) string { return e.clock() }},
-		{"ACTOR", func(e eventItem) string { return e.Actor }},
+		{"ACTOR", func(e eventItem) string { return wordCell(e.Actor) }},
 		{"EVENT", func(e eventItem) string { return e.Type }},
 		{"TOKEN", func(e eventItem) string { return e.Token }},
 		{"DETAIL", func(e eventItem) string { return e.Detail }},

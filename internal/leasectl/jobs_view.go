@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -113,20 +114,20 @@ func jobColumns[T any](item func(T) *jobItem) view[T] {
 	return view[T]{
 		name: func(t T) string { return jobRef{item(t).Queue, item(t).ID}.name() },
 		columns: []column[T]{
-			{"ID", func(t T) string { return item(t).ID }},
-			{"QUEUE", func(t T) string { return item(t).Queue }},
-			{"KIND", func(t T) string { return item(t).Kind }},
+			{"ID", func(t T) string { return escape.Name(item(t).ID, "") }},
+			{"QUEUE", func(t T) string { return escape.Name(item(t).Queue, "/") }},
+			{"KIND", func(t T) string { return wordCell(item(t).Kind) }},
 			{"STATE", func(t T) string { return string(item(t).State) }},
 			{"ATTEMPT", func(t T) string { return fmt.Sprintf("%d/%d", item(t).Attempt, item(t).MaxAttempts) }},
 			{"TOKEN", func(t T) string { return item(t).Token }},
-			{"OWNER", func(t T) string { return item(t).Owner }},
+			{"OWNER", func(t T) string { return wordCell(item(t).Owner) }},
 			{"AGE", func(t T) string { return age(time.Since(item(t).EnqueuedAt)) }},
 		},
 		wide: []column[T]{
 			{"RUNNING", func(t T) string { return since(item(t).ClaimedAt) }},
 			{"LEASE-TTL", func(t T) string { return item(t).leaseLeft }},
 			{"PRIORITY", func(t T) string { return strconv.Itoa(item(t).Priority) }},
-			{"LABELS", func(t T) string { return labelText(item(t).Labels) }},
+			{"LABELS", func(t T) string { return wordCell(labelText(item(t).Labels)) }},
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -50,7 +51,7 @@ func (m *manyJobs) parse(cmd *cobra.Command, args []string) error {
 	case selects && m.all:
 		return usagef("one of them", "--all is all jobs, and --state, --filter and --kind select some")
 	case !selects && !m.all:
-		return usagef("--queue "+shellWord(m.queue)+" --state STATE, or --all", "nothing selects the jobs of %s", m.queue)
+		return usagef("--queue "+escape.Shell(m.queue)+" --state STATE, or --all", "nothing selects the jobs of %s", m.queue)
 	}
 	return nil
 }
@@ -97,6 +98,7 @@ func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r
 			a.notef("warning: %s", errorText(err))
 		case err != nil:
 			return f, fmt.Errorf("list jobs: %w", err)
+		case !a.usable("id", j.ID): // nothing can be done to it, and it holds up nothing else
 		case !r.able(j) || r.spare != nil && r.spare(j):
 			f.left[j.State]++
 		default:
@@ -125,7 +127,7 @@ func sampleOf(j *workqueue.Job) string {
 	}
 	about = append(about, standing(j), strconv.Itoa(j.Attempt)+"/"+strconv.Itoa(maxAttempts(j)))
 	if why := lastError(j); why != "" {
-		about = append(about, strconv.Quote(shortened(printable(why), 60)))
+		about = append(about, strconv.Quote(shortened(escape.Text(why), 60)))
 	}
 	return jobRef{j.Queue, j.ID}.text() + " (" + strings.Join(about, ", ") + ")"
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -90,7 +91,7 @@ func (d queueDetail) sheet(now time.Time) *sheet {
 
 // next are the commands that fit.
 func (d queueDetail) next() []string {
-	name := shellWord(d.Name)
+	name := escape.Shell(d.Name)
 	next := []string{"leasectl jobs ls " + name}
 	if d.Paused {
 		next = append(next, "leasectl queues resume "+name)

@@ -136,9 +136,9 @@ func countColumn(head string, n func(queueItem) int) column[queueItem] {
 }
 
 var queueView = view[queueItem]{
-	name: func(i queueItem) string { return "queue/" + i.Name },
+	name: func(i queueItem) string { return refName("queue", i.Name) },
 	columns: []column[queueItem]{
-		{"NAME", func(i queueItem) string { return i.Name }},
+		{"NAME", func(i queueItem) string { return nameCell("queue", i.Name) }},
 		{"MODE", func(i queueItem) string { return i.Mode }},
 		{"PAUSED", func(i queueItem) string { return yesNo(i.Paused) }},
 		countColumn("READY", func(i queueItem) int { return i.Ready }),
@@ -156,7 +156,7 @@ var queueView = view[queueItem]{
 		countColumn("DONE", func(i queueItem) int { return i.Done }),
 		countColumn("FAILED-5m", func(i queueItem) int { return i.Recent.Failed }),
 		countColumn("FENCED-5m", func(i queueItem) int { return i.Recent.Fenced }),
-		{"PAUSED-BY", func(i queueItem) string { return i.PausedBy }},
+		{"PAUSED-BY", func(i queueItem) string { return wordCell(i.PausedBy) }},
 	},
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // pausedLong is the time after which a pause looks forgotten.
@@ -13,10 +15,10 @@ const pausedLong = 24 * time.Hour
 func problemsOf(queues []queueItem, now time.Time) []problemItem {
 	problems := []problemItem{}
 	add := func(code, run, format string, args ...any) {
-		problems = append(problems, problemItem{code, printable(fmt.Sprintf(format, args...)), run})
+		problems = append(problems, problemItem{code, escape.Text(fmt.Sprintf(format, args...)), run})
 	}
 	for _, q := range queues {
-		name := shellWord(q.Name)
+		name := escape.Shell(q.Name)
 		if q.Orphan > 0 {
 			add("J1", "leasectl doctor --fix", "%s", orphanText(q))
 		}
@@ -37,7 +39,7 @@ func problemsOf(queues []queueItem, now time.Time) []problemItem {
 func orphanText(q queueItem) string {
 	jobs := make([]string, 0, 3)
 	for _, id := range q.orphans[:min(len(q.orphans), 3)] {
-		jobs = append(jobs, strings.TrimPrefix(jobRef{q.Name, id}.name(), "job/"))
+		jobs = append(jobs, jobRef{q.Name, id}.text())
 	}
 	if q.Orphan == 1 {
 		return fmt.Sprintf("1 claim by a gone session (job %s)", jobs[0])
@@ -54,12 +56,4 @@ func whyText(why string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%q)", why)
-}
-
-// shellWord is a name as it can be typed into a shell.
-func shellWord(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,:/%+@") == "" {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/top"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -76,7 +77,7 @@ func (a *app) runTop(ctx context.Context) error {
 		var crash *top.Crash
 		switch {
 		case errors.As(err, &crash):
-			a.notef("%s", crash.Stack)
+			fmt.Fprintf(a.err, "%s\n", crash.Stack)
 		case interrupted(ctx) != nil && err == nil:
 			return context.Cause(ctx)
 		case errors.Is(err, top.ErrInterrupted): // by a key: in its mode the terminal sends no signal
@@ -95,7 +96,10 @@ func (a *app) runTopOnce(ctx context.Context) error {
 		}
 		m := top.New(ctx, d.config(), d, first)
 		m.Resize(a.topSize())
-		return a.printLine(m.Frame())
+		if _, err := fmt.Fprintln(a.out, m.Frame()); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		return nil
 	})
 }
 
@@ -135,7 +139,7 @@ func (d *topDesk) config() top.Config {
 // topQueue is a queue as the screen takes it; slots and busy are in the workers.
 func topQueue(q queueItem, rev int64) top.Queue {
 	t := top.Queue{
-		Name: q.Name, Shell: shellWord(q.Name), Revision: rev, Paused: q.Paused, PausedBy: q.PausedBy,
+		Name: q.Name, Shell: escape.Shell(q.Name), Revision: rev, Paused: q.Paused, PausedBy: q.PausedBy,
 		Ready: q.Ready, Scheduled: q.Scheduled, Retry: q.Retry, Claimed: q.Claimed, Orphan: q.Orphan, Dead: q.Dead,
 		Busy: q.Claimed + q.Orphan, Rate: q.Recent.Rate,
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -87,7 +88,7 @@ func (d workerDetail) sheet() *sheet {
 	s.table("Jobs", rows)
 	next := []string{"leasectl jobs ls --filter 'worker:" + d.Session + "'"}
 	if len(d.Jobs) > 0 {
-		next = append(next, "leasectl jobs describe "+shellWord(jobRef{d.Jobs[0].Queue, d.Jobs[0].ID}.text()))
+		next = append(next, "leasectl jobs describe "+escape.Shell(jobRef{d.Jobs[0].Queue, d.Jobs[0].ID}.text()))
 	}
 	if d.State != workerLost {
 		next = append(next, "leasectl workers evict "+d.Session)

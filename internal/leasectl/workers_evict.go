@@ -178,9 +178,9 @@ func (a *app) printEvicted(format string, item evictItem) error {
 	case formatJSON:
 		return printJSON(a.out, item)
 	case formatName:
-		return a.printLine("worker/" + item.Session)
+		return a.printLine("worker/" + wordCell(item.Session))
 	}
-	line := fmt.Sprintf("worker/%s evicted (%s released", item.Session, count(len(item.Released), "job"))
+	line := fmt.Sprintf("worker/%s evicted (%s released", wordCell(item.Session), count(len(item.Released), "job"))
 	if item.Taken > 0 {
 		line += fmt.Sprintf(", %d taken over by others or over by then", item.Taken)
 	}

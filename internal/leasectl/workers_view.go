@@ -159,13 +159,13 @@ func readRegistrations(ctx context.Context, s *coord.Store, queue string) (map[s
 }
 
 var workerView = view[workerItem]{
-	name: func(w workerItem) string { return "worker/" + w.Session },
+	name: func(w workerItem) string { return "worker/" + wordCell(w.Session) },
 	columns: []column[workerItem]{
-		{"NAME", func(w workerItem) string { return w.Name }},
+		{"NAME", func(w workerItem) string { return wordCell(w.Name) }},
 		{"QUEUES", func(w workerItem) string {
 			var names []string
 			for _, q := range w.Queues {
-				names = append(names, q.Queue)
+				names = append(names, nameCell("queue", q.Queue))
 			}
 			return strings.Join(names, ",")
 		}},
@@ -188,12 +188,12 @@ var workerView = view[workerItem]{
 			}
 			return fmt.Sprintf("%ds", w.LastBeat)
 		}},
-		{"HOST", func(w workerItem) string { return w.Host }},
+		{"HOST", func(w workerItem) string { return wordCell(w.Host) }},
 		{"STATE", func(w workerItem) string { return w.State }},
 		{"AGE", func(w workerItem) string { return since(w.Opened) }},
 	},
 	wide: []column[workerItem]{
-		{"SESSION", func(w workerItem) string { return w.Session }},
+		{"SESSION", func(w workerItem) string { return wordCell(w.Session) }},
 		{"PID", func(w workerItem) string {
 			if w.PID == 0 {
 				return ""

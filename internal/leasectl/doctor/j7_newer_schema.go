@@ -32,8 +32,8 @@ var j7NewerSchema = &Check{
 			}
 			if n > 0 {
 				found = append(found, &Finding{
-					Severity: Error, What: fmt.Sprintf("%d records newer than this program", n), Subject: "queue/" + q.name,
-					Detail: "such as " + first, Advice: "use the leasectl of that version, and upgrade the workers of " + q.name,
+					Severity: Error, What: fmt.Sprintf("%d records newer than this program", n), Subject: "queue/" + named(q.name),
+					Detail: "such as " + first, Advice: "use the leasectl of that version, and upgrade the workers of " + named(q.name),
 				})
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var q1NoWorker = &Check{
@@ -43,12 +45,12 @@ func (e *Exam) unserved(q *queueLook, kind string, keep func(waiting) bool) []*F
 		return nil
 	}
 	f := &Finding{
-		Severity: Warning, What: fmt.Sprintf("queue %s has %d ready and no live worker", q.name, n), Subject: "queue/" + q.name,
+		Severity: Warning, What: fmt.Sprintf("queue %s has %d ready and no live worker", named(q.name), n), Subject: "queue/" + named(q.name),
 		Detail: fmt.Sprintf("oldest %s (%s)", ago(e.look.at.Sub(oldest.since)), q.ref(oldest.id)),
-		Advice: "leasectl work " + word(q.name) + " -- CMD", still: map[string]int64{oldest.key: oldest.rev},
+		Advice: "leasectl work " + escape.Shell(q.name) + " -- CMD", still: map[string]int64{oldest.key: oldest.rev},
 	}
 	if kind != "" {
-		f.What = fmt.Sprintf("queue %s has %d ready of kind %s, which no live worker knows", q.name, n, kind)
+		f.What = fmt.Sprintf("queue %s has %d ready of kind %s, which no live worker knows", named(q.name), n, named(kind))
 	}
 	return []*Finding{f}
 }

@@ -234,6 +234,11 @@ func (l *look) addRecords(q *queueLook, handle *workqueue.Queue, kvs []*mvccpb.K
 		kv := kvs[i]
 		k := key{name: string(kv.Key), rev: kv.ModRevision}
 		switch p, ok := keys.Parse(k.name); {
+		case ok && misnamed(p) != nil:
+			if k.p = p; l.recordsLater && !strings.HasPrefix(k.name, q.keys.DoneJobs()) {
+				l.misnamed = append(l.misnamed, k)
+			}
+			continue
 		case ok && d.err != nil:
 			k.p = p
 			q.unread = append(q.unread, unread{k, d.err})

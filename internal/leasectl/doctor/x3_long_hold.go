@@ -20,13 +20,13 @@ var x3LongHold = &Check{
 				continue
 			}
 			f := &Finding{
-				Severity: Warning, What: fmt.Sprintf("lock %s held %s while %d wait", c.name, ago(age), c.waiting), Subject: "lock/" + c.name,
-				Detail: fmt.Sprintf("by %s token %d", c.Owner, c.rev), Key: c.key, Revision: decimal(c.rev), Token: decimal(c.rev),
-				still: map[string]int64{c.key: c.rev}, Plan: fmt.Sprintf("take lock %s from %s by force, to the first who waits", c.name, c.Owner),
+				Severity: Warning, What: fmt.Sprintf("lock %s held %s while %d wait", named(c.name), ago(age), c.waiting), Subject: "lock/" + named(c.name),
+				Detail: fmt.Sprintf("by %s token %d", named(c.Owner), c.rev), Key: c.key, Revision: decimal(c.rev), Token: decimal(c.rev),
+				still: map[string]int64{c.key: c.rev}, Plan: fmt.Sprintf("take lock %s from %s by force, to the first who waits", named(c.name), named(c.Owner)),
 				repair: forceRelease(c.name, coord.Token(c.rev)),
 			}
 			if !held {
-				f.Severity, f.What = Error, fmt.Sprintf("lock %s held by a gone session while %d wait", c.name, c.waiting)
+				f.Severity, f.What = Error, fmt.Sprintf("lock %s held by a gone session while %d wait", named(c.name), c.waiting)
 			}
 			found = append(found, f)
 		}

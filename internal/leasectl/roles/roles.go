@@ -3,11 +3,10 @@
 package roles
 
 import (
-	"strings"
-
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // Permission is one grant on a key, or on all keys with a prefix.
@@ -36,15 +35,7 @@ func (p Permission) Etcdctl(role string) string {
 	if p.Prefix {
 		prefix = "--prefix=true "
 	}
-	return "role grant-permission " + role + " " + prefix + p.Type + " " + quote(p.Key)
-}
-
-// quote protects a key from a shell.
-func quote(key string) string {
-	if strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-%") == "" {
-		return key
-	}
-	return "'" + strings.ReplaceAll(key, "'", `'\''`) + "'"
+	return "role grant-permission " + escape.Shell(role) + " " + prefix + p.Type + " " + escape.Shell(p.Key)
 }
 
 // Role is what one kind of user needs.
