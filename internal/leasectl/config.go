@@ -3,6 +3,7 @@ package leasectl
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/spf13/cobra"
@@ -89,7 +90,12 @@ func newConfigContexts(a *app) *cobra.Command {
 			}
 			var items []contextItem
 			for _, name := range f.Names() {
-				items = append(items, contextItem{name, name == f.Current, f.Contexts[name]})
+				c := f.Contexts[name]
+				c.User = withoutPassword(c.User) // one that was written by hand
+				if c.Endpoints != nil {
+					c.Endpoints = strings.Split(withoutUserinfo(c.Value("endpoints")), ",")
+				}
+				items = append(items, contextItem{name, name == f.Current, c})
 			}
 			return printList(p, contextView, items)
 		},
@@ -101,14 +107,18 @@ func newConfigContexts(a *app) *cobra.Command {
 func newConfigUse(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use NAME",
-		Short: "Choose the context to work with; - is the previous one",
+		Short: "Choose the context to work with; - is the previous one, none is none",
 		Example: `  leasectl config use prod
-  leasectl config use -`,
+  leasectl config use -
+  leasectl config use none`,
 		Args: takes("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Use(args[0]) })
 			if err != nil {
 				return err
+			}
+			if f.Current == "" {
+				return a.printLine("no context is in use")
 			}
 			return a.printLine(refName("context", f.Current) + " is in use")
 		},

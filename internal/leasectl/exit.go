@@ -107,9 +107,8 @@ func commandNotFound(err error) bool {
 }
 
 const (
-	tryAuth  = "--user NAME with LEASECTL_PASSWORD or --password-file"
-	tryGrant = "grant the user's role readwrite on the root prefix (etcdctl role grant-permission --prefix)"
-	tryWait  = "check the cluster with etcdctl endpoint status, or raise --dial-timeout"
+	tryAuth = "--user NAME with LEASECTL_PASSWORD or --password-file"
+	tryWait = "check the cluster with etcdctl endpoint status, or raise --dial-timeout"
 )
 
 // libraryErrors are the situations of our own libraries: the first match wins, so the special stands before the general.

@@ -72,7 +72,10 @@ func (a *app) withEtcd(ctx context.Context, f func(*connection) error) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	return f(c)
+	if err := f(c); err != nil {
+		return a.denied(ctx, c, err)
+	}
+	return nil
 }
 
 // openQueue opens a queue, which the caller must Close. A nil logger logs nothing.

@@ -45,12 +45,18 @@ func takesBack(noun string, verbs ...*cobra.Command) []*cobra.Command {
 		}
 		verb.RunE = func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				if name, ok := strings.CutPrefix(args[0], noun+"/"); ok && name != "" {
-					args = slices.Concat([]string{escape.Unname(name)}, args[1:])
-				}
+				args = slices.Concat([]string{nameOfArg(noun, args[0])}, args[1:])
 			}
 			return run(cmd, args)
 		}
 	}
 	return verbs
+}
+
+// nameOfArg is the name that an argument means.
+func nameOfArg(noun, arg string) string {
+	if name, ok := strings.CutPrefix(arg, noun+"/"); ok && name != "" {
+		return escape.Unname(name)
+	}
+	return arg
 }

@@ -37,7 +37,8 @@ slots.`,
 		SilenceUsage:      true, // an error is one line, not a page
 		SilenceErrors:     true, // Main prints it
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			a.need = needOf(cmd, args)
 			if err := a.settings.load(cmd.Flags(), a.getenv); err != nil {
 				return err
 			}

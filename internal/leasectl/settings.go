@@ -141,7 +141,7 @@ func (s *settings) beside(g globalFlag, getenv func(string) string) (value, orig
 }
 
 // noContext is the name that stands for using no context, also where one is current.
-const noContext = "none"
+const noContext = contexts.None
 
 // loadContext chooses the context: the flag, the variable, or the current one of the file.
 func (s *settings) loadContext(flag bool, getenv func(string) string) {

@@ -44,7 +44,7 @@ func (a *app) runStatus(ctx context.Context, format string) error {
 	defer func() { _ = c.Close() }()
 	st, err := a.loadStatus(ctx, c)
 	if err != nil {
-		return err
+		return a.denied(ctx, c, err)
 	}
 	return a.printStatus(format, st)
 }
