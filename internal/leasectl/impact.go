@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -60,7 +61,7 @@ func (a *app) permit(cmd *cobra.Command) error {
 	if s.chosen.ReadOnly {
 		return &failure{
 			code: exitAuth, err: fmt.Errorf("%s%s is read-only", verbPrefix(cmd), s.contextName()),
-			try: "another --context, or leasectl config set " + s.context + " read_only=false",
+			try: "another --context, or leasectl config set " + escape.Shell(s.context) + " read_only=false",
 		}
 	}
 	if isSet(cmd, "yes") || s.chosen.Confirm == "" || s.chosen.Confirm == contexts.ConfirmNone {

@@ -184,11 +184,11 @@ func (a *app) leaseLeft(ctx context.Context, c *connection, store *coord.Store, 
 	if len(resp.Kvs) == 0 {
 		return "gone", nil
 	}
-	d, granted, err := leaseTime(ctx, c, clientv3.LeaseID(resp.Kvs[0].Lease))
-	if err != nil || granted == 0 {
+	t, err := leaseTime(ctx, c, clientv3.LeaseID(resp.Kvs[0].Lease))
+	if err != nil || t.granted == 0 {
 		return "gone", err
 	}
-	return age(d), nil
+	return age(t.left), nil
 }
 
 // age is a duration as people read it: one unit, two where the first is small.

@@ -71,7 +71,7 @@ type foundJob struct {
 	rev int64
 }
 
-// samplesShown is how many of the jobs a question shows.
+// samplesShown is how many of the jobs a question shows, beside the first of each state.
 const samplesShown = 3
 
 // findMany lists the jobs once; what is counted, shown and acted on is that.
@@ -109,9 +109,8 @@ func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r
 			}
 			place[j.ID] = len(f.jobs)
 			f.jobs = append(f.jobs, foundJob{j.ID, j.Revision})
-			f.counts[j.State]++
 			f.severe = f.severe || r.severe != nil && r.severe(j)
-			if len(f.samples) < samplesShown {
+			if f.counts[j.State]++; len(f.samples) < samplesShown || f.counts[j.State] == 1 {
 				f.samples = append(f.samples, sampleOf(j))
 			}
 		}
@@ -162,7 +161,7 @@ func countText(counts map[workqueue.State]int) string {
 
 // say tells what was found, and where.
 func (f found) say(a *app, c *connection, m manyJobs) {
-	line := fmt.Sprintf("%s of queue %s %s in %s at rev %d", count(len(f.jobs), "job"), m.queue, matches(len(f.jobs)), c.where(), f.rev)
+	line := fmt.Sprintf("%s of queue %s %s in %s at rev %d", countText(f.counts), m.queue, matches(len(f.jobs)), c.where(), f.rev)
 	if len(f.jobs) > 0 {
 		line += ": " + strings.Join(f.samples, ", ")
 	}
@@ -171,7 +170,7 @@ func (f found) say(a *app, c *connection, m manyJobs) {
 	}
 	a.notef("%s", line)
 	if len(f.left) > 0 {
-		a.notef("left alone, since this cannot be done to them: %s", countText(f.left))
+		a.notef("left alone: %s", countText(f.left))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/pflag"
 )
 
@@ -95,7 +96,7 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 		if err := f.Set(g.flag, value); err != nil {
 			try := "unset " + origin
 			if origin == s.contextName() {
-				try = "leasectl config set " + s.context + " " + g.field + "=..."
+				try = "leasectl config set " + escape.Shell(s.context) + " " + g.field + "=..."
 			}
 			return usagef(try, "value %q of %s is not valid for --%s: want %s", value, origin, g.flag, wantedBy(f.Lookup(g.flag)))
 		}
