@@ -15,7 +15,7 @@ func newConfig(a *app) *cobra.Command {
 		Short:   "Name clusters, and choose the one to work with",
 		GroupID: groupOther,
 	},
-		takesBack("context", newConfigView(a), newConfigContexts(a), newConfigUse(a), newConfigSet(a), newConfigRename(a), newConfigDelete(a), newConfigTest(a))...)
+		takesBack("context", newConfigView(a), newConfigContexts(a), staysHome(newConfigUse(a)), staysHome(newConfigSet(a)), staysHome(newConfigRename(a)), staysHome(newConfigDelete(a)), newConfigTest(a))...)
 }
 
 // contextFile reads the file of contexts and says where it is.

@@ -38,7 +38,9 @@ func newEnqueue(a *app) *cobra.Command {
 		Long: `Put a job into a queue. The payload is the argument, the content of @FILE (@- is
 stdin as a whole), or nothing. With - each line of stdin is a payload of its own,
 in bulk, however many there are: those that cannot be enqueued are told on stderr
-with their line number, and the exit code is 7.
+with their line number, and the exit code is 7. Blank lines are skipped, and neither
+a carriage return at the end of a line nor a byte order mark in front of the first is
+part of a payload; @- takes every byte.
 
 Each new job is printed as job/QUEUE/ID. An --id that a live job has is a
 conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.`,

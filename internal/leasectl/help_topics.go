@@ -73,8 +73,9 @@ variable. leasectl config view --show-origin tells what is in use and why.
              claimed     has an owner whose session lives
              orphan      has an owner whose session is gone: claimable again, in
                          its old place in the queue
-  over       done        completed; kept for an hour, with its result
-             cancelled   by somebody, or by its own handler; kept for an hour
+  over       done        completed; kept for an hour, with its result, while there
+                         are no more than 10,000 or 64 MiB of one process
+             cancelled   by somebody, or by its own handler; kept likewise
              dead        failed for good; kept until somebody acts
 
   enqueue          -> ready, or scheduled

@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 const (
 	impactRead    = "read"
 	impactWrite   = "write"
-	impactLocal   = "local"   // only what it starts itself, or the endpoints that are named for it
+	impactLocal   = "local"   // only what it starts itself, or the endpoints that are named for it, or files of this machine
 	impactDestroy = "destroy" // what it takes away cannot be brought back
 )
 
@@ -28,6 +29,19 @@ func staysHome(cmd *cobra.Command) *cobra.Command { return withImpact(cmd, impac
 
 func withImpact(cmd *cobra.Command, impact string) *cobra.Command {
 	return withAnnotation(cmd, impactKey, impact)
+}
+
+// mostKey marks what a verb can do at most, where its flags or keys decide: a context permits the verb, and asks again for
+// what they do.
+const mostKey = "most"
+
+func upTo(cmd *cobra.Command, impact string) *cobra.Command {
+	return withAnnotation(cmd, mostKey, impact)
+}
+
+// mostOf is what a verb can do.
+func mostOf(cmd *cobra.Command) string {
+	return cmp.Or(cmd.Annotations[mostKey], impactOf(cmd))
 }
 
 // groupKey marks a command that only holds others.

@@ -52,6 +52,8 @@ type recentItem struct {
 	Fenced    int        `json:"fenced"`
 	Rate      float64    `json:"done_per_second"`
 	RunP95    *float64   `json:"run_p95_seconds,omitempty"`
+
+	cut bool // so many are kept that some of those since then may have been given up
 }
 
 func queueItemOf(name string, s workqueue.Stats, now time.Time) queueItem {
@@ -69,12 +71,17 @@ func queueItemOf(name string, s workqueue.Stats, now time.Time) queueItem {
 	return i
 }
 
+// fullyKept is how many finished jobs are kept where a process has begun to give up the oldest: of the 10,000 that one keeps,
+// those of two leases may be missing.
+const fullyKept = 10_000 - 2*256
+
 func recentOf(s workqueue.Stats, now time.Time) recentItem {
 	r := s.Recent
 	item := recentItem{
 		Since: r.Since.UTC().Truncate(time.Millisecond), ReachesTo: timeOrNil(r.Reaches), Enqueued: r.Enqueued, Done: r.Done,
 		Cancelled: r.Cancelled, Dead: r.Dead, Failed: r.Failed, Lost: r.Lost, Fenced: r.Fenced,
 	}
+	item.cut = !r.Reaches.IsZero() && s.Jobs[workqueue.StateDone] >= fullyKept
 	from := r.Since
 	if !r.Reaches.IsZero() {
 		from = r.Reaches

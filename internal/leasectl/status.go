@@ -15,7 +15,7 @@ func newStatus(a *app) *cobra.Command {
 		Long: `Show on one screen how etcd is, what is in the queues, who works and who leads, what
 happened in the last 5 minutes, and problems with the command that helps; the full
 list of checks is leasectl doctor. What happened is counted from what is kept: the
-line says how far back that reaches where it is less.
+line says how far back that reaches where finished jobs had to make room.
 
 What is shown was confirmed by a majority of etcd's members. Without one the screen
 says unverified, and the exit code is 6.`,
@@ -152,4 +152,5 @@ func (r *recentItem) add(q recentItem) {
 	if q.ReachesTo != nil && (r.ReachesTo == nil || q.ReachesTo.After(*r.ReachesTo)) {
 		r.ReachesTo = q.ReachesTo
 	}
+	r.cut = r.cut || q.cut
 }

@@ -157,7 +157,7 @@ func (e *eventItem) moved(old, now *workqueue.Job) {
 	case now.Owner != "" && logged && last.Outcome == "lost":
 		e.Type, e.Time, e.Attempt = evReclaimed, now.ClaimedAt, now.Attempt
 		e.by(now.Owner, "")
-		e.Detail = "the session of " + identityOf(last.Owner) + " is gone"
+		e.Detail = "session " + last.Owner + " is gone"
 	case now.Owner != "":
 		e.claimed(now.Owner, now.ClaimedAt, now.Attempt)
 	case logged:
