@@ -178,7 +178,7 @@ func (c *counter) live(h *head, lives func(string, int64) bool) {
 	s.Jobs[state]++
 	switch state {
 	case StateReady:
-		if at := parseTime(h.enqueuedAt); s.Oldest.IsZero() || at.Before(s.Oldest) {
+		if at := parseTime(h.enqueuedAt); !at.IsZero() && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
 			s.Oldest = at
 		}
 	case StateOrphan:
@@ -195,7 +195,7 @@ func (c *counter) live(h *head, lives func(string, int64) bool) {
 // over counts a job that is done, cancelled or dead.
 func (c *counter) over(where place, h *head) {
 	at := parseTime(h.finishedAt)
-	if where == inDone && (c.oldest.IsZero() || at.Before(c.oldest)) {
+	if where == inDone && !at.IsZero() && (c.oldest.IsZero() || at.Before(c.oldest)) {
 		c.oldest = at
 	}
 	c.happened(h)

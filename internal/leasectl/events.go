@@ -220,7 +220,7 @@ var eventView = view[eventItem]{
 		{"OF", func(e eventItem) string { return e.subject() }},
 		{"ACTOR", func(e eventItem) string { return wordCell(e.Actor) }},
 		{"TOKEN", func(e eventItem) string { return e.Token }},
-		{"DETAIL", func(e eventItem) string { return e.Detail }},
+		{"DETAIL", func(e eventItem) string { return lastLine(e.Detail) }},
 	},
 }
 

@@ -95,6 +95,20 @@ func detailOf(j *workqueue.Job) jobDetail {
 	return d
 }
 
+// lastError is why the job failed last, empty where it did not.
+func (i *jobItem) lastError() string {
+	if n := len(i.Attempts); i.Error == "" && n > 0 {
+		return i.Attempts[n-1].Error
+	}
+	return i.Error
+}
+
+// lastLine is the last line of a text that is not blank: of a trace of calls the one that says what went wrong.
+func lastLine(text string) string {
+	text = strings.TrimRight(text, " \t\r\n")
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
+
 func textOrBytes(b []byte) (*string, []byte) {
 	switch {
 	case b == nil:
@@ -121,12 +135,13 @@ func jobColumns[T any](item func(T) *jobItem) view[T] {
 			{"ATTEMPT", func(t T) string { return fmt.Sprintf("%d/%d", item(t).Attempt, item(t).MaxAttempts) }},
 			{"TOKEN", func(t T) string { return item(t).Token }},
 			{"OWNER", func(t T) string { return wordCell(item(t).Owner) }},
-			{"AGE", func(t T) string { return age(time.Since(item(t).EnqueuedAt)) }},
+			{"AGE", func(t T) string { return since(item(t).EnqueuedAt) }},
 		},
 		wide: []column[T]{
 			{"RUNNING", func(t T) string { return since(item(t).ClaimedAt) }},
 			{"LEASE-TTL", func(t T) string { return item(t).leaseLeft }},
 			{"PRIORITY", func(t T) string { return strconv.Itoa(item(t).Priority) }},
+			{"ERROR", func(t T) string { return lastLine(item(t).lastError()) }},
 			{"LABELS", func(t T) string { return wordCell(labelText(item(t).Labels)) }},
 		},
 	}
@@ -138,6 +153,22 @@ func since(at time.Time) string {
 		return ""
 	}
 	return age(time.Since(at))
+}
+
+// agoText is since, for a sentence.
+func agoText(at, now time.Time) string {
+	if at.IsZero() {
+		return "at an unknown time"
+	}
+	return age(now.Sub(at)) + " ago"
+}
+
+// tookBetween is how long something took, nothing where an end of it is not known.
+func tookBetween(from, to time.Time) string {
+	if from.IsZero() || to.IsZero() {
+		return ""
+	}
+	return tookText(to.Sub(from))
 }
 
 // labelText is labels in one cell, without spaces between them.

@@ -126,7 +126,7 @@ func sampleOf(j *workqueue.Job) string {
 	}
 	about = append(about, standing(j), strconv.Itoa(j.Attempt)+"/"+strconv.Itoa(maxAttempts(j)))
 	if why := lastError(j); why != "" {
-		about = append(about, strconv.Quote(shortened(escape.Text(why), 60)))
+		about = append(about, strconv.Quote(shortened(escape.Text(lastLine(why)), 60)))
 	}
 	return jobRef{j.Queue, j.ID}.text() + " (" + strings.Join(about, ", ") + ")"
 }

@@ -18,6 +18,17 @@ func (s *sheet) line(label, format string, args ...any) {
 	}
 }
 
+// block adds a text of several lines, each as it is.
+func (s *sheet) block(label, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	for _, line := range escape.Block(text) {
+		s.rows = append(s.rows, []string{label, line})
+		label = ""
+	}
+}
+
 // table adds rows under one label, in columns of their own.
 func (s *sheet) table(label string, rows [][]string) {
 	for _, row := range rows {

@@ -81,7 +81,7 @@ func (st statusItem) workerLine(now time.Time) string {
 		if l.Gone {
 			gone = " gone"
 		}
-		leaders = append(leaders, fmt.Sprintf("%s=%s (%s%s)", l.Name, identityOf(l.Owner), age(now.Sub(l.Since)), gone))
+		leaders = append(leaders, fmt.Sprintf("%s=%s (%s%s)", l.Name, identityOf(l.Owner), strings.TrimSuffix(agoText(l.Since, now), " ago"), gone))
 	}
 	if leaders == nil {
 		leaders = []string{"none"}

@@ -166,10 +166,7 @@ func topWorker(w workerItem) top.Worker {
 func topJob(i jobItem) top.Job {
 	t := top.Job{
 		Queue: i.Queue, ID: i.ID, Kind: i.Kind, State: string(i.State), Attempt: fmt.Sprintf("%d/%d", i.Attempt, i.MaxAttempts),
-		Owner: i.Owner, Enqueued: i.EnqueuedAt, Claimed: i.ClaimedAt, Error: i.Error,
-	}
-	if n := len(i.Attempts); t.Error == "" && n > 0 {
-		t.Error = i.Attempts[n-1].Error
+		Owner: i.Owner, Enqueued: i.EnqueuedAt, Claimed: i.ClaimedAt, Error: lastLine(i.lastError()),
 	}
 	return t
 }
@@ -181,6 +178,6 @@ func topEvent(e eventItem) top.Event {
 	}
 	return top.Event{
 		Revision: e.rev, Time: e.Time.Local(), Type: e.Type, Queue: e.Queue, ID: e.ID, Kind: e.Kind, About: about,
-		Session: e.Session, Actor: e.Actor, Token: e.Token, Detail: e.Detail,
+		Session: e.Session, Actor: e.Actor, Token: e.Token, Detail: lastLine(e.Detail),
 	}
 }

@@ -19,7 +19,7 @@ var q3OldestAge = &Check{
 			}
 			oldest, _, ok := q.oldest(func(w waiting) bool { return len(e.look.serving(q, w.kind)) > 0 })
 			age := e.look.at.Sub(oldest.since)
-			if !ok || age <= e.opts.MaxWait {
+			if !ok || oldest.since.IsZero() || age <= e.opts.MaxWait {
 				continue
 			}
 			found = append(found, &Finding{

@@ -335,14 +335,15 @@ func (l *look) serving(q *queueLook, kind string) (sids []string) {
 	return sids
 }
 
-// oldest is the job that waits longest, of those that keep selects; ok is false without one.
+// oldest is the job that waits longest, of those that keep selects and, where there are others, of those of which it is
+// known since when; ok is false without one.
 func (q *queueLook) oldest(keep func(waiting) bool) (found waiting, n int, ok bool) {
 	for _, w := range q.open {
 		if !keep(w) {
 			continue
 		}
 		n++
-		if !ok || w.since.Before(found.since) {
+		if !ok || found.since.IsZero() || !w.since.IsZero() && w.since.Before(found.since) {
 			found, ok = w, true
 		}
 	}

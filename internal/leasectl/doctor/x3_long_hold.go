@@ -16,11 +16,11 @@ var x3LongHold = &Check{
 		var found []*Finding
 		for _, c := range sorted(e.look.locks) {
 			held, age := e.look.held(c), e.look.at.Sub(c.Since)
-			if c.Owner == "" || c.waiting == 0 || held && age <= e.opts.MaxHold {
+			if c.Owner == "" || c.waiting == 0 || held && (c.Since.IsZero() || age <= e.opts.MaxHold) {
 				continue
 			}
 			f := &Finding{
-				Severity: Warning, What: fmt.Sprintf("lock %s held %s while %d wait", named(c.name), ago(age), c.waiting), Subject: "lock/" + named(c.name),
+				Severity: Warning, What: fmt.Sprintf("lock %s held %s while %d wait", named(c.name), e.look.ago(c.Since), c.waiting), Subject: "lock/" + named(c.name),
 				Detail: fmt.Sprintf("by %s token %d", named(c.Owner), c.rev), Key: c.key, Revision: decimal(c.rev), Token: decimal(c.rev),
 				still: map[string]int64{c.key: c.rev}, Plan: fmt.Sprintf("take lock %s from %s by force, to the first who waits", named(c.name), named(c.Owner)),
 				repair: forceRelease(c.name, coord.Token(c.rev)),
