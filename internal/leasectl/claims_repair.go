@@ -75,7 +75,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if err := s.ForceRelease(bounded, seen, to, actor(), o.reason); err != nil {
 			return err
 		}
-		return a.printClaimRepaired(bounded, format, r, s, name)
+		return told(r.ref(name)+" "+r.past, a.printClaimRepaired(bounded, format, r, s, name))
 	})
 }
 

@@ -30,7 +30,9 @@ unknown means that etcd could not tell lately, never that nobody leads.`,
 				return err
 			}
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
-				return a.observe(cmd.Context(), c, args[0], format, changes)
+				ctx, stop := a.whileRead(cmd.Context())
+				defer stop()
+				return a.observe(ctx, c, args[0], format, changes)
 			})
 		},
 	}

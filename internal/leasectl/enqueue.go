@@ -183,9 +183,9 @@ func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 		return existsHint(err)
 	}
 	if format == formatJSON {
-		return a.printJob(format, j)
+		return told(nameOf(j)+" is enqueued", a.printJob(format, j))
 	}
-	return a.printLine(nameOf(j))
+	return told(nameOf(j)+" is enqueued", a.printLine(nameOf(j)))
 }
 
 // existsHint names the job in the way, for an enqueue that met one.

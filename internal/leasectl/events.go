@@ -47,8 +47,10 @@ Types of events: ` + wrapList(eventTypes, 4) + `.`,
 				return err
 			}
 			return a.withStore(cmd.Context(), func(c *connection, store *coord.Store) error {
-				defer watchOver(cmd.Context(), c, a.notef)()
-				return o.follow(cmd.Context(), a, store, p)
+				ctx, stop := a.whileRead(cmd.Context())
+				defer stop()
+				defer watchOver(ctx, c, a.notef)()
+				return o.follow(ctx, a, store, p)
 			})
 		},
 	}

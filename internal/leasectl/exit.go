@@ -28,6 +28,7 @@ const (
 	exitPartly      = 7 // some items of a bulk operation failed
 	exitDoctor      = 8 // errors remain
 	exitInterrupted = 130
+	exitNoReader    = 141 // as SIGPIPE ends a program
 
 	// The command after -- cannot be run, as shells report it. lock and elect pass on every other code of their command
 	// and add 121 (the lease was lost), 124 (not acquired in time) and 125 (leasectl failed).

@@ -15,6 +15,7 @@ var topics = map[string]string{
     8  doctor: errors remain
   126  the command after -- cannot be executed
   127  the command after -- is not found
+  141  whoever read the output is gone, as with | head -n 1
   130  interrupted by SIGINT; work: aborted by a second signal of either kind
   143  interrupted by SIGTERM
 

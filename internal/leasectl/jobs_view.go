@@ -141,8 +141,8 @@ func jobColumns[T any](item func(T) *jobItem) view[T] {
 			{"RUNNING", func(t T) string { return since(item(t).ClaimedAt) }},
 			{"LEASE-TTL", func(t T) string { return item(t).leaseLeft }},
 			{"PRIORITY", func(t T) string { return strconv.Itoa(item(t).Priority) }},
-			{"ERROR", func(t T) string { return lastLine(item(t).lastError()) }},
 			{"LABELS", func(t T) string { return wordCell(labelText(item(t).Labels)) }},
+			{"ERROR", func(t T) string { return lastLine(item(t).lastError()) }},
 		},
 	}
 }

@@ -101,6 +101,14 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// told is the error of telling what has been done: whoever reads it must not take it for undone.
+func told(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s, but not told: %w", what, err)
+	}
+	return nil
+}
+
 // printLine writes one line to stdout.
 func (a *app) printLine(line string) error {
 	if _, err := fmt.Fprintln(a.out, escape.Text(line)); err != nil {

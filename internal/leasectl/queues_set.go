@@ -114,7 +114,7 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		if err := change.do(ctx, q, workqueue.By{Actor: actor(), Reason: m.reason, Revision: s.Revision}); err != nil {
 			return about(jobRef{queue: name}, err)
 		}
-		return a.printLine(refName("queue", name) + " " + change.past)
+		return told(refName("queue", name)+" "+change.past, a.printLine(refName("queue", name)+" "+change.past))
 	})
 }
 

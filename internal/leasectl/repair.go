@@ -152,7 +152,7 @@ func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptio
 		if err != nil {
 			return r.hinted(ref, err)
 		}
-		return a.printRepaired(ctx, format, r, q, j)
+		return told(nameOf(j)+" "+r.past, a.printRepaired(ctx, format, r, q, j))
 	})
 }
 

@@ -171,7 +171,7 @@ func (e *eviction) giveBack(ctx context.Context, format string, w workerItem) er
 		return e.release(ctx, q)
 	})
 	if err := e.a.printEvicted(format, e.item); err != nil {
-		return err
+		return told("worker/"+wordCell(e.item.Session)+" is evicted", err)
 	}
 	if failed != nil {
 		return &failure{code: exitPartly, err: fmt.Errorf("the session has ended, but not all of its jobs were opened: %w", failed), try: "nothing: its queues' workers take them over"}
