@@ -115,7 +115,7 @@ var damages = []damage{
 		}},
 	{code: "J7", name: "record", exit: 8,
 		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), `{"w":"8888888888888888","v":2,"id":"x"}`) },
-		says: []string{"ERROR J7", "1 records newer than this program", "mail/x", "leasectl of that version"},
+		says: []string{"ERROR J7", "1 record of queue mail newer than this program", "mail/x", "leasectl of that version"},
 		mend: func(r *doctorRig) { r.delete(r.queue("mail").Job("x")) }},
 	{code: "J7", name: "schema", exit: 8,
 		make: func(r *doctorRig) { r.put(r.keys.Meta(), `{"schema":2}`) },

@@ -35,6 +35,7 @@ type queueItem struct {
 
 	claims  map[string]int // claimed jobs by session
 	orphans []string       // some of them
+	newer   int            // of the unreadable records, those of a newer program
 }
 
 // recentItem is what happened since then, as far as it is kept.
@@ -61,7 +62,7 @@ func queueItemOf(name string, s workqueue.Stats, now time.Time) queueItem {
 		Name: name, Mode: s.Mode, Paused: s.Paused,
 		Ready: s.Jobs[workqueue.StateReady], Scheduled: s.Jobs[workqueue.StateScheduled], Retry: s.Jobs[workqueue.StateRetry],
 		Claimed: s.Jobs[workqueue.StateClaimed], Orphan: s.Jobs[workqueue.StateOrphan],
-		Done: s.Jobs[workqueue.StateDone], Dead: s.Jobs[workqueue.StateDead], Unreadable: s.Unreadable,
+		Done: s.Jobs[workqueue.StateDone], Dead: s.Jobs[workqueue.StateDead], Unreadable: s.Unreadable, newer: s.Newer,
 		Oldest: timeOrNil(s.Oldest), Workers: s.Workers, Revision: fmt.Sprint(s.Revision), Recent: recentOf(s, now),
 		claims: s.Claims, orphans: s.Orphans,
 	}
@@ -117,25 +118,25 @@ func (a *app) readQueue(ctx context.Context, c *connection, name string) (queueI
 	return queueItemOf(name, s, now), err
 }
 
-// readQueues reads all queues that are there.
-func (a *app) readQueues(ctx context.Context, c *connection) ([]queueItem, error) {
+// readQueues reads all queues that are there; broken are those of which the config cannot be read.
+func (a *app) readQueues(ctx context.Context, c *connection) (items []queueItem, broken []string, err error) {
 	names, err := a.queues(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var items []queueItem
 	for _, name := range names {
 		item, err := a.readQueue(ctx, c, name)
 		switch {
 		case unreadable(err): // it must not hide the others
 			a.notef("warning: %s", errorText(err))
+			broken = append(broken, name)
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		default:
 			items = append(items, item)
 		}
 	}
-	return items, nil
+	return items, broken, nil
 }
 
 func countColumn(head string, n func(queueItem) int) column[queueItem] {

@@ -94,7 +94,7 @@ type problemItem struct {
 func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error) {
 	st := statusItem{Verified: true, Context: a.settings.context, Root: c.root, Leaders: []claimItem{}, Queues: []queueItem{}}
 	st.Etcd = readEtcd(ctx, c.Client, c.endpoints)
-	queues, err := a.readQueues(ctx, c)
+	queues, broken, err := a.readQueues(ctx, c)
 	if err != nil {
 		return st, err
 	}
@@ -117,6 +117,7 @@ func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error)
 		}
 	}
 	st.sum(workers, time.Now())
+	st.Problems = append(st.Problems, brokenConfigs(broken)...)
 	return st, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
@@ -24,17 +25,30 @@ func problemsOf(queues []queueItem, now time.Time) []problemItem {
 		}
 		if q.Ready > 0 && q.Workers == 0 && q.Claimed == 0 && !q.Paused {
 			add("Q1", "leasectl work "+name+" -- CMD", "queue %s has %s, the oldest for %s, and nobody who works it",
-				q.Name, count(q.Ready, "ready job"), sinceOrNil(q.Oldest))
+				wordCell(q.Name), count(q.Ready, "ready job"), sinceOrNil(q.Oldest))
 		}
 		if q.Paused && q.PausedAt != nil && now.Sub(*q.PausedAt) > pausedLong {
-			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", q.Name, age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
+			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", wordCell(q.Name), age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
 		}
-		if q.Unreadable > 0 {
-			add("J2", "leasectl doctor --fix", "%s of queue %s cannot be read", count(q.Unreadable, "record"), q.Name)
+		if n := q.Unreadable - q.newer; n > 0 {
+			problems = append(problems, problemOf(doctor.UnreadableRecords(q.Name, n)))
+		}
+		if q.newer > 0 {
+			problems = append(problems, problemOf(doctor.NewerRecords(q.Name, q.newer)))
 		}
 	}
 	return problems
 }
+
+// brokenConfigs are the problems of queues whose config cannot be read, of which nothing is counted.
+func brokenConfigs(queues []string) (problems []problemItem) {
+	for _, name := range queues {
+		problems = append(problems, problemOf(doctor.UnreadableConfig(name)))
+	}
+	return problems
+}
+
+func problemOf(p doctor.Problem) problemItem { return problemItem{p.Code, p.What, p.Run()} }
 
 func orphanText(q queueItem) string {
 	jobs := make([]string, 0, 3)

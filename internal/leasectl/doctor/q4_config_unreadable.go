@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
@@ -21,7 +20,7 @@ var q4ConfigUnreadable = &Check{
 			}
 			key := q.keys.Config()
 			found = append(found, &Finding{
-				Severity: Error, What: fmt.Sprintf("config of queue %s cannot be read", named(q.name)), Subject: "queue/" + named(q.name),
+				Severity: Error, What: UnreadableConfig(q.name).What, Subject: "queue/" + named(q.name),
 				Detail: "revision " + decimal(q.configRev) + " is " + q.configText + " (" + q.configErr.Error() + ")", Key: key, Revision: decimal(q.configRev),
 				still:  map[string]int64{key: q.configRev},
 				Plan:   "pause queue " + named(q.name) + " by a new config",
