@@ -83,7 +83,7 @@ func (e *FencedError) Error() string {
 		return fmt.Sprintf("fenced: %s is gone, token %s is no longer current", e.Key, e.Wanted)
 	}
 	if e.Current == e.Wanted {
-		return fmt.Sprintf("fenced: %s is at token %s again, but of another claim: etcd's history went back", e.Key, e.Wanted)
+		return fmt.Sprintf("fenced: %s is at token %s, but of another claim: the nonce is a wrong one, or etcd's history went back", e.Key, e.Wanted)
 	}
 	return fmt.Sprintf("fenced: %s is at token %s, not %s", e.Key, e.Current, e.Wanted)
 }

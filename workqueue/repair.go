@@ -22,7 +22,8 @@ func (q *Queue) Cancel(ctx context.Context, id string, by By) (*Job, error) {
 
 // Requeue brings a dead, done or cancelled job back, its counters reset, its trail
 // kept, behind the jobs that wait. From done only while the payload is still
-// there. It returns as Cancel does.
+// there. A job that waits for its next attempt after a failure or a loss is due at
+// once, in its old place, its counters reset too. It returns as Cancel does.
 func (q *Queue) Requeue(ctx context.Context, id string, by By) (*Job, error) {
 	return q.intervene(ctx, id, verbRequeue, by)
 }

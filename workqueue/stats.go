@@ -41,8 +41,10 @@ type Stats struct {
 	// OwnersUnknown tells that sessions may not be read, so that orphans count as
 	// claimed.
 	OwnersUnknown bool
-	// Unreadable is how many live records cannot be read.
-	Unreadable int
+	// Unreadable is how many of the records that were counted one by one cannot be
+	// read: live ones, and by [Queue.StatsSince] those of jobs that are over too. Newer
+	// is how many of these a newer program wrote, which can read them.
+	Unreadable, Newer int
 	// Recent is what happened of late; only [Queue.StatsSince] fills it.
 	Recent struct {
 		// Since is the time that was asked for.
@@ -150,8 +152,11 @@ func (q *Queue) scanHeads(ctx context.Context, where place, prefix string, rev i
 			h, err := q.txns.headOf(where, kv)
 			if err == nil {
 				each(&h)
-			} else if where == inJobs {
-				c.stats.Unreadable++ // it blocks nothing but itself
+				continue
+			}
+			c.stats.Unreadable++ // it blocks nothing but itself
+			if errors.Is(err, ErrNewer) {
+				c.stats.Newer++
 			}
 		}
 		return true
@@ -178,7 +183,7 @@ func (c *counter) live(h *head, lives func(string, int64) bool) {
 	s.Jobs[state]++
 	switch state {
 	case StateReady:
-		if at := parseTime(h.enqueuedAt); s.Oldest.IsZero() || at.Before(s.Oldest) {
+		if at := parseTime(h.enqueuedAt); !at.IsZero() && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
 			s.Oldest = at
 		}
 	case StateOrphan:
@@ -195,7 +200,7 @@ func (c *counter) live(h *head, lives func(string, int64) bool) {
 // over counts a job that is done, cancelled or dead.
 func (c *counter) over(where place, h *head) {
 	at := parseTime(h.finishedAt)
-	if where == inDone && (c.oldest.IsZero() || at.Before(c.oldest)) {
+	if where == inDone && !at.IsZero() && (c.oldest.IsZero() || at.Before(c.oldest)) {
 		c.oldest = at
 	}
 	c.happened(h)

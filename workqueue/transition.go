@@ -19,7 +19,7 @@ const (
 	verbSnooze   verb = "snooze"        // put off, counted as nothing
 	verbRelease  verb = "release"       // given back, counted as nothing
 	verbCancel   verb = "cancel"        // by its handler or by anybody
-	verbRequeue  verb = "requeue"       // back from dead or done
+	verbRequeue  verb = "requeue"       // back from dead or done, or from the wait after a failure
 	verbBreak    verb = "break a claim" // the owner is fenced
 	verbBury     verb = "bury"          // an open job, by somebody who finds it beyond its attempts
 	verbEdit     verb = "edit"          // described anew by somebody; whoever claims it is fenced
@@ -79,7 +79,7 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 //	 |                |------reclaim (owner gone)---> claimed by another | open (run_at later) | dead
 //	 |--bury--> dead
 //	 |--edit, move--> open, described anew or in another queue; a claimed one too, when the claim is to be broken
-//	 +--requeue-- done | dead
+//	 +--requeue-- done | dead | open (after a failure or a loss, and not due yet)
 //
 // It knows no clock and no etcd. Losses are counted apart from failures: the
 // first counted loss is claimed again at once, a further one waits with backoff,
@@ -119,7 +119,7 @@ func applies(r *record, where place, e event) bool {
 	case verbClaim:
 		return where == inJobs && /*mutant:claim-open*/ !r.claimed() && r.due(e.now)
 	case verbRequeue:
-		return where != inJobs
+		return where != inJobs || r.retrying(e.now)
 	case verbCancel:
 		return where == inJobs
 	case verbBury:

@@ -144,6 +144,7 @@ var txnCases = []txnCase{
 	{"break a claim", "intervene", intervening("claimed", verbBreak), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"requeue a dead job", "intervene", intervening("dead", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("dead", "job create =")},
 	{"requeue a done job", "intervene", intervening("done", verbRequeue), []string{"jobs/x"}, guarding("done", "job create =")},
+	{"requeue a job that waits after a failure", "intervene", intervening("open, later", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"configure for the first time", "configure", func(w *world) (coord.Txn, error) {
 		return w.configure(config{Paused: true}, 0)
 	}, []string{"config"}, []string{"config mod ="}},

@@ -65,15 +65,15 @@ func (n claimNoun) item(name string, st coord.ClaimState) claimItem {
 	return item
 }
 
-func (n claimNoun) ref(name string) string { return n.noun + "/" + name }
+func (n claimNoun) ref(name string) string { return refName(n.noun, name) }
 
 func (n claimNoun) view() view[claimItem] {
 	return view[claimItem]{
 		name: func(i claimItem) string { return n.ref(i.Name) },
 		columns: []column[claimItem]{
-			{"NAME", func(i claimItem) string { return i.Name }},
+			{"NAME", func(i claimItem) string { return nameCell(n.noun, i.Name) }},
 			{"STATE", func(i claimItem) string { return i.State }},
-			{n.owner, func(i claimItem) string { return i.Owner }},
+			{n.owner, func(i claimItem) string { return wordCell(i.Owner) }},
 			{"TOKEN", func(i claimItem) string { return i.Token }},
 			{n.line, func(i claimItem) string { return strconv.Itoa(len(i.Waiters)) }},
 			{"AGE", func(i claimItem) string {
@@ -138,6 +138,9 @@ func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]cl
 	}
 	var items []claimItem
 	for _, name := range names {
+		if !a.usable(n.noun, name) {
+			continue
+		}
 		bounded, cancel := a.bounded(ctx)
 		st, err := n.state(s, bounded, name)
 		cancel()

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -37,7 +38,9 @@ func newEnqueue(a *app) *cobra.Command {
 		Long: `Put a job into a queue. The payload is the argument, the content of @FILE (@- is
 stdin as a whole), or nothing. With - each line of stdin is a payload of its own,
 in bulk, however many there are: those that cannot be enqueued are told on stderr
-with their line number, and the exit code is 7.
+with their line number, and the exit code is 7. Blank lines are skipped, and neither
+a carriage return at the end of a line nor a byte order mark in front of the first is
+part of a payload; @- takes every byte.
 
 Each new job is printed as job/QUEUE/ID. An --id that a live job has is a
 conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.`,
@@ -180,16 +183,16 @@ func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 		return existsHint(err)
 	}
 	if format == formatJSON {
-		return a.printJob(format, j)
+		return told(nameOf(j)+" is enqueued", a.printJob(format, j))
 	}
-	return a.printLine(nameOf(j))
+	return told(nameOf(j)+" is enqueued", a.printLine(nameOf(j)))
 }
 
 // existsHint names the job in the way, for an enqueue that met one.
 func existsHint(err error) error {
 	var exists *workqueue.ExistsError
 	if errors.As(err, &exists) {
-		return &failure{err: err, try: "another --id, or leasectl jobs get " + shellWord(refText(exists.Job))}
+		return &failure{err: err, try: "another --id, or leasectl jobs get " + escape.Shell(refText(exists.Job))}
 	}
 	return err
 }

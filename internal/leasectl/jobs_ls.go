@@ -164,7 +164,7 @@ func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
 	if code := exitCode(err); code == exitAuth {
 		return nil, &failure{err: err, try: "name the QUEUE that you may read, where the command takes one, or grant the user read on " + c.root}
 	}
-	return names, err
+	return slices.DeleteFunc(names, func(name string) bool { return !a.usable("queue", name) }), err
 }
 
 // listJobs reads the selected jobs of one queue; have is how many there are already.
@@ -194,7 +194,7 @@ func (a *app) listJobs(ctx context.Context, c *connection, queue string, s selec
 			a.notef("warning: %s", errorText(err))
 		case err != nil:
 			return nil, fmt.Errorf("list jobs: %w", err)
-		default:
+		case a.usable("id", j.ID):
 			items = append(items, itemOf(j))
 		}
 	}

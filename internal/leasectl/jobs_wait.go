@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -92,7 +93,7 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 			case slices.Contains(states, j.State):
 				return a.printJob(format, j)
 			case !j.State.Live():
-				return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s, which is none of %s", refText(j), j.State, whyText(j.Error), stateNames(states)), try: "leasectl jobs describe " + shellWord(refText(j))}
+				return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s, which is none of %s", refText(j), j.State, whyText(lastLine(j.Error)), stateNames(states)), try: "leasectl jobs describe " + escape.Shell(refText(j))}
 			}
 			due, stop := dueChange(j)
 			select {

@@ -31,6 +31,7 @@ type app struct {
 	getenv func(string) string
 
 	settings settings
+	need     need // of the command that runs
 
 	// aborted is closed by the second SIGINT or SIGTERM.
 	aborted <-chan struct{}

@@ -52,11 +52,11 @@ func (a *app) readLeases(ctx context.Context, c *connection) ([]leaseItem, error
 	}
 	items := []leaseItem{}
 	for id, l := range found.leases {
-		left, granted, err := leaseTime(ctx, c, id)
+		t, err := leaseTime(ctx, c, id)
 		if err != nil {
 			return nil, err
 		}
-		l.TTLLeft, l.TTL = int64(left/time.Second), int64(granted/time.Second)
+		l.TTLLeft, l.TTL = int64(t.left/time.Second), int64(t.granted/time.Second)
 		items = append(items, *l)
 	}
 	slices.SortFunc(items, func(a, b leaseItem) int {

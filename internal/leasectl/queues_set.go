@@ -3,7 +3,6 @@ package leasectl
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
@@ -115,8 +114,7 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		if err := change.do(ctx, q, workqueue.By{Actor: actor(), Reason: m.reason, Revision: s.Revision}); err != nil {
 			return about(jobRef{queue: name}, err)
 		}
-		_, err = fmt.Fprintf(a.out, "queue/%s %s\n", name, change.past)
-		return err
+		return told(refName("queue", name)+" "+change.past, a.printLine(refName("queue", name)+" "+change.past))
 	})
 }
 

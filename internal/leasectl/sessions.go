@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,20 +68,32 @@ func leaseHex(id clientv3.LeaseID) string { return fmt.Sprintf("%016x", int64(id
 // leaseTimeout bounds one question about a lease.
 const leaseTimeout = 3 * time.Second
 
-// leaseTime is what is left of a lease, and what was granted; granted is 0 when the lease is gone. Without the lease's
-// keys any user may ask.
-func leaseTime(ctx context.Context, c *connection, id clientv3.LeaseID) (left, granted time.Duration, err error) {
+// leaseLeft is what is left of a lease, and what was granted; zero when the lease is gone.
+type leaseLeft struct {
+	left, granted time.Duration
+	term          uint64 // of the leader that counts it
+}
+
+func (t leaseLeft) termText() string {
+	if t.granted == 0 {
+		return ""
+	}
+	return strconv.FormatUint(t.term, 10)
+}
+
+// leaseTime asks what is left of a lease. Without the lease's keys any user may.
+func leaseTime(ctx context.Context, c *connection, id clientv3.LeaseID) (leaseLeft, error) {
 	if id == clientv3.NoLease {
-		return 0, 0, nil
+		return leaseLeft{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	resp, err := c.TimeToLive(ctx, id)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read lease %s: %w", leaseHex(id), err)
+		return leaseLeft{}, fmt.Errorf("read lease %s: %w", leaseHex(id), err)
 	}
 	if resp.TTL < 0 {
-		return 0, 0, nil
+		return leaseLeft{}, nil
 	}
-	return time.Duration(resp.TTL) * time.Second, time.Duration(resp.GrantedTTL) * time.Second, nil
+	return leaseLeft{time.Duration(resp.TTL) * time.Second, time.Duration(resp.GrantedTTL) * time.Second, resp.RaftTerm}, nil
 }

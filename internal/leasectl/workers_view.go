@@ -23,9 +23,11 @@ type workerItem struct {
 	Slots  int           `json:"slots"`
 	Lease  string        `json:"lease"` // hex; empty when it is gone
 	// TTLLeft and TTL are what is left of the lease, and what was granted.
-	TTLLeft  int64     `json:"ttl_left_seconds"`
-	TTL      int64     `json:"ttl_seconds"`
-	LastBeat int64     `json:"last_beat_seconds"` // since the last renewal, as etcd counts it
+	TTLLeft int64 `json:"ttl_left_seconds"`
+	TTL     int64 `json:"ttl_seconds"`
+	// Term is the term of the leader that counts the lease: with each new one the whole time begins anew, whether anybody
+	// renews or not. Empty when the lease is gone.
+	Term     string    `json:"leader_term"`
 	Host     string    `json:"host,omitempty"`
 	PID      int       `json:"pid,omitempty"`
 	Opened   time.Time `json:"opened_at,omitzero"`
@@ -62,11 +64,11 @@ func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem
 	found := map[string]*workerItem{}
 	var order []string
 	for _, s := range sessions {
-		left, granted, err := leaseTime(ctx, c, s.lease)
+		t, err := leaseTime(ctx, c, s.lease)
 		if err != nil {
 			return nil, err
 		}
-		found[s.sid] = liveWorker(s, left, granted)
+		found[s.sid] = liveWorker(s, t)
 		order = append(order, s.sid)
 	}
 	for _, q := range queues {
@@ -102,13 +104,11 @@ func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem
 	return items, nil
 }
 
-func liveWorker(s sessionInfo, left, granted time.Duration) *workerItem {
-	w := &workerItem{
+func liveWorker(s sessionInfo, t leaseLeft) *workerItem {
+	return &workerItem{
 		Name: s.Identity, Session: s.sid, State: workerLive, Lease: leaseHex(s.lease), Host: s.Host, PID: s.PID, Opened: s.Opened,
-		TTLLeft: int64(left / time.Second), TTL: int64(granted / time.Second), Revision: fmt.Sprint(s.rev),
+		TTLLeft: int64(t.left / time.Second), TTL: int64(t.granted / time.Second), Term: t.termText(), Revision: fmt.Sprint(s.rev),
 	}
-	w.LastBeat = max(w.TTL-w.TTLLeft-1, 0) // etcd cuts off what is left of the second
-	return w
 }
 
 // sum adds the queues up.
@@ -159,13 +159,13 @@ func readRegistrations(ctx context.Context, s *coord.Store, queue string) (map[s
 }
 
 var workerView = view[workerItem]{
-	name: func(w workerItem) string { return "worker/" + w.Session },
+	name: func(w workerItem) string { return "worker/" + wordCell(w.Session) },
 	columns: []column[workerItem]{
-		{"NAME", func(w workerItem) string { return w.Name }},
+		{"NAME", func(w workerItem) string { return wordCell(w.Name) }},
 		{"QUEUES", func(w workerItem) string {
 			var names []string
 			for _, q := range w.Queues {
-				names = append(names, q.Queue)
+				names = append(names, nameCell("queue", q.Queue))
 			}
 			return strings.Join(names, ",")
 		}},
@@ -182,18 +182,13 @@ var workerView = view[workerItem]{
 			}
 			return fmt.Sprintf("%ds/%ds", w.TTLLeft, w.TTL)
 		}},
-		{"LAST-BEAT", func(w workerItem) string {
-			if w.TTL == 0 {
-				return ""
-			}
-			return fmt.Sprintf("%ds", w.LastBeat)
-		}},
-		{"HOST", func(w workerItem) string { return w.Host }},
+		{"HOST", func(w workerItem) string { return wordCell(w.Host) }},
 		{"STATE", func(w workerItem) string { return w.State }},
 		{"AGE", func(w workerItem) string { return since(w.Opened) }},
 	},
 	wide: []column[workerItem]{
-		{"SESSION", func(w workerItem) string { return w.Session }},
+		{"TERM", func(w workerItem) string { return w.Term }},
+		{"SESSION", func(w workerItem) string { return wordCell(w.Session) }},
 		{"PID", func(w workerItem) string {
 			if w.PID == 0 {
 				return ""

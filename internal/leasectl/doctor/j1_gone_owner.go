@@ -52,7 +52,7 @@ func (l *look) abandoned(q *queueLook, j *workqueue.Job) string {
 	serving := l.serving(q, j.Kind)
 	if len(serving) == 0 {
 		if j.Kind != "" {
-			return "no live worker knows kind " + j.Kind
+			return "no live worker knows kind " + named(j.Kind)
 		}
 		return "no live worker"
 	}

@@ -39,6 +39,8 @@ type look struct {
 	locks, elections map[string]*claim
 	// foreign are keys that are none of ours.
 	foreign []key
+	// misnamed are keys of ours with a name that nobody can use; they are in nothing else.
+	misnamed []key
 	// recordsLater tells that names in jobs/ and dead/ are taken up with their records, and not before.
 	recordsLater bool
 	// leaseless are keys that should hang on a lease, and do not; not sessions.
@@ -139,6 +141,8 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 			switch {
 			case !ok:
 				l.foreign = append(l.foreign, key{name: string(kv.Key), rev: kv.ModRevision})
+			case misnamed(p) != nil:
+				l.misnamed = append(l.misnamed, key{string(kv.Key), kv.ModRevision, p})
 			case p.Queue != "":
 				l.queue(keys, p.Queue).add(key{string(kv.Key), kv.ModRevision, p})
 			}

@@ -234,6 +234,11 @@ func (l *look) addRecords(q *queueLook, handle *workqueue.Queue, kvs []*mvccpb.K
 		kv := kvs[i]
 		k := key{name: string(kv.Key), rev: kv.ModRevision}
 		switch p, ok := keys.Parse(k.name); {
+		case ok && misnamed(p) != nil:
+			if k.p = p; l.recordsLater && !strings.HasPrefix(k.name, q.keys.DoneJobs()) {
+				l.misnamed = append(l.misnamed, k)
+			}
+			continue
 		case ok && d.err != nil:
 			k.p = p
 			q.unread = append(q.unread, unread{k, d.err})
@@ -330,14 +335,15 @@ func (l *look) serving(q *queueLook, kind string) (sids []string) {
 	return sids
 }
 
-// oldest is the job that waits longest, of those that keep selects; ok is false without one.
+// oldest is the job that waits longest, of those that keep selects and, where there are others, of those of which it is
+// known since when; ok is false without one.
 func (q *queueLook) oldest(keep func(waiting) bool) (found waiting, n int, ok bool) {
 	for _, w := range q.open {
 		if !keep(w) {
 			continue
 		}
 		n++
-		if !ok || w.since.Before(found.since) {
+		if !ok || found.since.IsZero() || !w.since.IsZero() && w.since.Before(found.since) {
 			found, ok = w, true
 		}
 	}

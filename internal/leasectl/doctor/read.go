@@ -129,7 +129,7 @@ func (r reader) queues(ctx context.Context, keys coord.Keyspace) (names []string
 			return names, err
 		}
 		name := string(resp.Kvs[0].Key)
-		if p, ok := keys.Parse(name); ok {
+		if p, ok := keys.Parse(name); ok && misnamed(p) == nil {
 			names = append(names, p.Queue)
 			from = prefixEnd(keys.Queue(p.Queue).Prefix())
 		} else {
