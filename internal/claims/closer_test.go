@@ -159,7 +159,7 @@ func TestDoubtWaitsUntilItIsFixed(t *testing.T) {
 		s := &script{tries: []Outcome{{Verdict: Unsure, Err: errLost, Fixed: fixed}, {Verdict: Refused, Err: errDenied}}, followed: Refused}
 		result := make(chan error, 1)
 		go func() { result <- NewCloser(nil, "", r.behind).Close(t.Context(), s.way()) }()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute) // of the bubble
 		synctest.Wait()
 		if s.n != 1 {
 			t.Errorf("%d tries while the first may arrive yet", s.n)
