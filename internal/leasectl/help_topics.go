@@ -15,8 +15,8 @@ var topics = map[string]string{
     8  doctor: errors remain
   126  the command after -- cannot be executed
   127  the command after -- is not found
-  130  interrupted by SIGINT; work: aborted by a second signal of either kind
-  143  interrupted by SIGTERM
+  130  interrupted by SIGINT; work: aborted by a second signal of any kind
+  129, 131, 143  interrupted by SIGHUP, SIGQUIT, SIGTERM
 
 work exits with 0 after the first signal, when what ran has ended, and after
 --once whatever became of the job: it is printed. A SIGTERM within half a second
@@ -161,7 +161,17 @@ job is dead. What counts as nothing is a command that was stopped because of a
 lost session or an aborted work: its job is given back.
 
 The last lines of stderr become the attempt's error. When the claim or the
-session is lost, the process group gets SIGTERM, and SIGKILL after the grace;
-processes left in the group when the command ends are killed as well.
+session is lost, the process group gets SIGTERM, and SIGKILL after the grace.
+
+A command is all that it started. The process leasectl-guard, its parent, kills what
+is left of it when it ends, when leasectl ends in whatever way, SIGKILL included,
+and when leasectl is stopped for longer than the claim can be relied on. On Linux
+that includes processes that changed their group or session; elsewhere only the
+process group. What must outlive the command has to be started by something else,
+such as systemd-run. It is impossible to end processes of another user (sudo) or
+of another daemon (docker run, ssh), and those that the kernel does not interrupt;
+to act in a machine that is suspended or a container that is frozen, until it wakes
+up; and, when leasectl and its guard are killed in one moment, to end more than the
+command's first process.
 `,
 }

@@ -163,6 +163,7 @@ func (a *app) underHold(ctx context.Context, c *connection, s *coord.Session, h 
 		Argv: argv, Stdin: a.in, Stdout: a.out, Stderr: a.err, Grace: o.grace, Abort: a.aborted,
 		Lost:      h.Done(),
 		LostGrace: max(500*time.Millisecond, s.TTL()/10) / 2, // dead before the lease can have ended
+		Reliable:  s.Remaining,
 		Env: []string{
 			"LEASECTL_TOKEN=" + h.Token().String(), "LEASECTL_CLAIM_KEY=" + h.Fence().Key, "LEASECTL_SESSION=" + s.ID(),
 			"LEASECTL_ENDPOINTS=" + strings.Join(c.endpoints, ","), "LEASECTL_ROOT=" + c.root, "LEASECTL_CONTEXT=" + c.context,

@@ -32,9 +32,10 @@ func newWork(a *app) *cobra.Command {
 		Long: `Run a command for each job: the payload is on its stdin, and how it ends says
 what becomes of the job. See leasectl help exec.
 
-The first SIGINT or SIGTERM lets the running commands finish, and the exit code
-is 0; the second kills them, gives their jobs back, and the exit code is 130. A
-SIGTERM within half a second of the first signal does not count as the second.
+The first SIGHUP, SIGINT, SIGQUIT or SIGTERM lets the running commands finish, and
+the exit code is 0; the second kills them, gives their jobs back, and the exit code
+is 130. A SIGTERM within half a second of the first signal does not count as the
+second. However leasectl ends, nothing that it ran works on.
 When etcd is lost for longer than the TTL the running commands are stopped, since
 others may take their jobs over; work goes on when etcd is back.
 

@@ -33,6 +33,9 @@ func (s *shift) handle(ctx context.Context, c *workqueue.Claim) ([]byte, error) 
 		ID: j.ID, Queue: j.Queue, Kind: j.Kind, Attempt: j.Attempt, Token: c.Token().String(), Session: j.Owner,
 		IdempotencyKey: c.IdempotencyKey(), Payload: j.Payload, Checkpoint: j.Checkpoint, Trace: j.Trace,
 	}
+	if session, err := s.member.Session(ctx); err == nil && session.ID() == j.Owner {
+		job.Reliable = session.Remaining
+	}
 	if j.Timeout > 0 {
 		job.Deadline = time.Now().Add(j.Timeout)
 	}

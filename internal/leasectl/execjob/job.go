@@ -17,6 +17,9 @@ type Job struct {
 	IdempotencyKey string    // the same for every attempt of this job
 	Deadline       time.Time // optional: when the attempt's context ends
 
+	// Reliable is how long the claim can be relied on from now; nil: as long as the context.
+	Reliable func() time.Duration
+
 	Payload    []byte // the child's stdin
 	Checkpoint []byte // optional: nil means that no attempt left one
 
