@@ -150,6 +150,13 @@ examples/scripts has a whole worker in sh and one in Python.
   LEASECTL_CHECKPOINT_FILE   what an earlier attempt left, if it left something
   LEASECTL_ENDPOINTS, _ROOT  those in use
   TRACEPARENT, TRACESTATE, BAGGAGE  if the job carries them
+  the rest of leasectl's environment, without passwords
+
+Commands of work, lock and campaign inherit neither LEASECTL_PASSWORD nor
+ETCDCTL_PASSWORD, and of LEASECTL_USER and ETCDCTL_USER the name only: what they
+print is kept where others read it. --pass-credentials lets them. A command that
+calls leasectl itself had better use a role of its own, in a context or a
+--password-file. A process of the same user can read leasectl's own environment.
 
   exit 0           done
   exit 75          failed, and will pass soon: tried again after 1 s

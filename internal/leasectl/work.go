@@ -22,6 +22,7 @@ type workOptions struct {
 	drain       bool
 	once        bool
 	kinds       []string
+	credentials bool
 }
 
 func newWork(a *app) *cobra.Command {
@@ -65,6 +66,7 @@ empty, but for the job of --once.`,
 	f.BoolVar(&o.drain, "drain", false, "end when no job is left: none ready, scheduled or claimed by anybody, of any kind; in mode dispatch that is looked at every 10s")
 	f.BoolVar(&o.once, "once", false, "work one job, wait for it if need be, print what became of it, and end")
 	f.StringArrayVar(&o.kinds, "kind", nil, "only jobs of `KIND`; may be repeated")
+	addCredentialsFlag(f, &o.credentials)
 	o.addFlags(f)
 	f.Lookup("dry-run").Usage = "check the command and the connection, and work nothing"
 	f.Lookup("reason").Usage = "show `TEXT` when the work begins"
@@ -181,7 +183,7 @@ func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOp
 	}
 	s := &shift{
 		a: a, c: c, q: q, o: o, log: log, open: map[attemptKey]bool{},
-		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Stderr: log.child()},
+		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Stderr: log.child(), Credentials: o.credentials},
 	}
 	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl, Logger: log.zap()})
 	return s

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"time"
 )
@@ -14,8 +13,9 @@ import (
 type Command struct {
 	// Argv is the command, its program resolved by Look.
 	Argv []string
-	// Env is added to leasectl's own environment.
-	Env []string
+	// Env is added to leasectl's own environment, of which Credentials lets the command inherit the passwords too.
+	Env         []string
+	Credentials bool
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -36,7 +36,7 @@ type Command struct {
 // started. The program must call Guard where IsGuard says so.
 func (c *Command) Run(ctx context.Context) (code int, err error) {
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
-	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Env = append(inherited(c.Credentials), c.Env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	foreground, restore := shareTerminal(c.Stdin)
 	defer restore()

@@ -5,6 +5,7 @@
 //   - LEASECTL_JOB_ID, _QUEUE, _KIND, _ATTEMPT, _TOKEN, _SESSION, _IDEMPOTENCY_KEY, _RESULT_FILE (a path that does not
 //     exist yet), _DEADLINE (RFC 3339) when the attempt has one, _CHECKPOINT_FILE when an earlier attempt left a
 //     checkpoint, LEASECTL_ENDPOINTS and LEASECTL_ROOT, and TRACEPARENT, TRACESTATE, BAGGAGE when the job carries them;
+//   - the rest of leasectl's environment, without passwords unless it is asked for them;
 //   - a process group of its own, and a guard as its parent.
 //
 // What its end means:

@@ -40,6 +40,8 @@ type Runner struct {
 	// Context is the one in use, "" without one: it says how to log in.
 	Context string
 	Root    string
+	// Credentials lets the children inherit leasectl's passwords.
+	Credentials bool
 
 	// Stderr also receives what the children write to stderr, as it comes; nil: nobody does. A Writer that blocks
 	// stalls the child, as a terminal would. Concurrent runs write to it concurrently.
@@ -111,7 +113,7 @@ type child struct {
 // start starts the command. The caller must call supervise when it returns no error.
 func (r *Runner) start(job Job, f *files, stdout, stderr io.Writer) (*child, error) {
 	cmd := exec.Command(r.Argv[0], r.Argv[1:]...)
-	cmd.Env = r.environ(os.Environ(), job, f.result, f.checkpoint)
+	cmd.Env = r.environ(inherited(r.Credentials), job, f.result, f.checkpoint)
 	theirs, ours, err := openPipes()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", r.Argv[0], err)

@@ -212,7 +212,7 @@ func TestStderrIsBounded(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LEASECTL_CHECKPOINT_FILE", "/outer/job")
 	t.Setenv("TRACESTATE", "outer")
-	t.Setenv("LEASECTL_PASSWORD", "kept")
+	t.Setenv("LEASECTL_AS", "kept")
 	r := sh(`env | grep -E '^(LEASECTL_|TRACE|BAGGAGE)' | grep -v _FILE= | sort; cat "${LEASECTL_CHECKPOINT_FILE:-/dev/null}"; [ ! -e "$LEASECTL_RESULT_FILE" ]`)
 	r.Endpoints = []string{"http://a:1", "http://b:2"}
 	r.Root = "/r/"
@@ -221,14 +221,14 @@ func TestEnvironment(t *testing.T) {
 		Deadline: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Checkpoint: []byte("half way"),
 		Trace: map[string]string{"traceparent": "00-ab-cd-01", "other": "no"}}
 	out := r.Run(t.Context(), job)
-	want := `LEASECTL_ATTEMPT=2
+	want := `LEASECTL_AS=kept
+LEASECTL_ATTEMPT=2
 LEASECTL_CONTEXT=prod
 LEASECTL_DEADLINE=2026-01-02T03:04:05.000006Z
 LEASECTL_ENDPOINTS=http://a:1,http://b:2
 LEASECTL_IDEMPOTENCY_KEY=j1-born
 LEASECTL_JOB_ID=j1
 LEASECTL_KIND=send
-LEASECTL_PASSWORD=kept
 LEASECTL_QUEUE=mail
 LEASECTL_ROOT=/r/
 LEASECTL_SESSION=w.1
@@ -241,6 +241,31 @@ half way`
 	out = sh(`[ -z "${LEASECTL_CHECKPOINT_FILE+set}${LEASECTL_DEADLINE+set}${TRACESTATE+set}" ]`).Run(t.Context(), execjob.Job{})
 	if out.Err != nil {
 		t.Errorf("an absent checkpoint, deadline or trace is in the environment, or the outer job's is: %v", out.Err)
+	}
+}
+
+// A child sees a password only when it is asked for, in no variable that can hold one.
+func TestCredentialsAreNotInherited(t *testing.T) {
+	for name, value := range map[string]string{
+		"LEASECTL_PASSWORD": "hunter2", "ETCDCTL_PASSWORD": "hunter2", "LEASECTL_USER": "ana:hunter2", "ETCDCTL_USER": "bob:hunter2:3",
+	} {
+		t.Setenv(name, value)
+	}
+	r := sh(`env | grep -E '^(LEASECTL|ETCDCTL)_(USER|PASSWORD)=' | sort; env | grep -c hunter2`)
+	if out := r.Run(t.Context(), execjob.Job{}); !strings.Contains(fmt.Sprint(out.Err), "exit 1") {
+		t.Errorf("a job sees a password: %q, %v", out.Result, out.Err)
+	}
+	r.Credentials = true
+	if out := r.Run(t.Context(), execjob.Job{}); !strings.HasSuffix(string(out.Result), "\n4\n") {
+		t.Errorf("a job that may does not see them: %q, %v", out.Result, out.Err)
+	}
+	_, got := runCommand(t.Context(), t, r.Argv[2], nil)
+	if want := "ETCDCTL_USER=bob\nLEASECTL_USER=ana\n0\n"; got != want {
+		t.Errorf("a command under a claim sees %q, want %q", got, want)
+	}
+	_, got = runCommand(t.Context(), t, r.Argv[2], func(c *execjob.Command) { c.Credentials = true })
+	if !strings.HasSuffix(got, "\n4\n") {
+		t.Errorf("a command that may does not see them: %q", got)
 	}
 }
 
