@@ -170,6 +170,11 @@ lost session or an aborted work: its job is given back.
 The last lines of stderr become the attempt's error. When the claim or the
 session is lost, the process group gets SIGTERM, and SIGKILL after the grace.
 
+work --timeout ends an attempt that takes too long, --idle-timeout one whose command
+writes nothing for too long, to stdout or stderr; also one that is stopped. Both
+count as a failure. With -c above 1, or on a terminal, each line of stderr that work
+shows begins with its job; --prefix=false leaves that out.
+
 A command is all that it started. The process leasectl-guard, its parent, kills what
 is left of it when it ends, when leasectl ends in whatever way, SIGKILL included,
 and when leasectl is stopped for longer than the claim can be relied on. On Linux

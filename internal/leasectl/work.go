@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // workOptions are the flags of work.
@@ -23,6 +24,9 @@ type workOptions struct {
 	once        bool
 	kinds       []string
 	credentials bool
+	timeout     time.Duration // of an attempt; 0: none but the job's own
+	idle        time.Duration // without output; 0: any
+	prefix      bool
 }
 
 func newWork(a *app) *cobra.Command {
@@ -46,15 +50,19 @@ empty, but for the job of --once.`,
 		Example: `  leasectl work mail -c 4 -- python3 send.py
   leasectl work pages --drain -- sh -c 'curl -fsS "https://example.org/$(cat)"'
   leasectl work mail --once -o json -- ./send
-  leasectl work media --kind resize --kind crop --grace 30s -- ./image`,
+  leasectl work media --kind resize --kind crop --grace 30s -- ./image
+  leasectl work agents --timeout 1h --idle-timeout 10m -- ./agent`,
 		Args: takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 || dash == len(args) {
 				return usagef("leasectl work "+args[0]+" -- CMD ARG...", "work: the command after -- is missing")
 			}
-			if err := o.check(cmd.Flags().Changed("concurrency")); err != nil {
+			if err := o.check(cmd.Flags()); err != nil {
 				return err
+			}
+			if !cmd.Flags().Changed("prefix") {
+				o.prefix = o.concurrency > 1 || isTerminal(a.err)
 			}
 			return a.runWork(cmd.Context(), args[0], args[dash:], o)
 		},
@@ -63,6 +71,9 @@ empty, but for the job of --once.`,
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "run `N` commands at a time")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others take the jobs over `TIME` after this process is gone")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop a command that takes longer than `TIME`: its attempt has failed; a job's own timeout may be shorter")
+	f.DurationVar(&o.idle, "idle-timeout", 0, "stop a command that has written nothing to stdout or stderr for `TIME`: its attempt has failed")
+	f.BoolVar(&o.prefix, "prefix", false, "begin each line that a command writes with its job (default with -c above 1, or on a terminal)")
 	f.BoolVar(&o.drain, "drain", false, "end when no job is left: none ready, scheduled or claimed by anybody, of any kind; in mode dispatch that is looked at every 10s")
 	f.BoolVar(&o.once, "once", false, "work one job, wait for it if need be, print what became of it, and end")
 	f.StringArrayVar(&o.kinds, "kind", nil, "only jobs of `KIND`; may be repeated")
@@ -73,7 +84,7 @@ empty, but for the job of --once.`,
 	return cmd
 }
 
-func (o *workOptions) check(concurrencyGiven bool) error {
+func (o *workOptions) check(f *pflag.FlagSet) error {
 	badTTL := checkTTL(o.ttl)
 	switch {
 	case o.concurrency < 1 || o.concurrency > 10_000:
@@ -84,7 +95,11 @@ func (o *workOptions) check(concurrencyGiven bool) error {
 		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
 	case o.once && o.drain:
 		return usagef("one of them", "--once and --drain exclude each other")
-	case o.once && concurrencyGiven && o.concurrency != 1:
+	case f.Changed("timeout") && o.timeout <= 0:
+		return usagef("--timeout 10m", "--timeout is %v: it must be positive", o.timeout)
+	case f.Changed("idle-timeout") && o.idle <= 0:
+		return usagef("--idle-timeout 10m", "--idle-timeout is %v: it must be positive", o.idle)
+	case o.once && f.Changed("concurrency") && o.concurrency != 1:
 		return usagef("--once alone", "--once works one job, not %d at a time", o.concurrency)
 	}
 	return nil
@@ -183,7 +198,7 @@ func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOp
 	}
 	s := &shift{
 		a: a, c: c, q: q, o: o, log: log, open: map[attemptKey]bool{},
-		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Stderr: log.child(), Credentials: o.credentials},
+		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Credentials: o.credentials, IdleTimeout: o.idle},
 	}
 	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl, Logger: log.zap()})
 	return s

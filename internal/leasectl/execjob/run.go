@@ -24,6 +24,9 @@ const (
 // ErrAborted is the cause of an outcome that Runner.Abort brought about.
 var ErrAborted = errors.New("aborted")
 
+// ErrIdle is the cause of an outcome that Runner.IdleTimeout brought about.
+var ErrIdle = errors.New("no output")
+
 // Runner runs jobs with one command. Its fields are not changed once Run was called; Run is safe for concurrent use.
 type Runner struct {
 	// Argv is the command, its program resolved by Look.
@@ -34,6 +37,9 @@ type Runner struct {
 
 	// Abort, once closed, kills everything that runs at once, grace or not, and starts no more; nil: never.
 	Abort <-chan struct{}
+
+	// IdleTimeout stops a child that has written nothing to stdout or stderr for so long; 0: never.
+	IdleTimeout time.Duration
 
 	// Endpoints and Root are those in use by leasectl; the child sees them.
 	Endpoints []string
@@ -64,8 +70,10 @@ func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	}
 	defer f.remove()
 
-	stdout := &tail{max: stdoutBytes}
-	stderr := &tail{max: stdoutBytes, tee: r.Stderr}
+	ctx, heard, rest := r.untilIdle(ctx)
+	defer rest()
+	stdout := &tail{max: stdoutBytes, heard: heard}
+	stderr := &tail{max: stdoutBytes, tee: r.Stderr, heard: heard}
 	c, err := r.start(job, f, stdout, stderr)
 	if err != nil {
 		return Outcome{Verdict: Retry, Err: err}
@@ -91,6 +99,19 @@ func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	}
 	out.Result = append([]byte{}, result...)
 	return out
+}
+
+// untilIdle returns a context that ends when heard was not called for the idle timeout. The caller must call rest.
+func (r *Runner) untilIdle(parent context.Context) (ctx context.Context, heard, rest func()) {
+	if r.IdleTimeout <= 0 {
+		return parent, func() {}, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	idle := time.AfterFunc(r.IdleTimeout, func() { cancel(fmt.Errorf("%w for %v", ErrIdle, r.IdleTimeout)) })
+	return ctx, func() { idle.Reset(r.IdleTimeout) }, func() {
+		idle.Stop()
+		cancel(context.Canceled)
+	}
 }
 
 // stopped returns why nothing may be started any more, or nil.
