@@ -25,7 +25,7 @@ of the first signal is taken for the same one: timeout(1) sends two.
 Verbs that run a command under a lock or a leadership exit with its code, or:
 
   121  the lease was lost, or taken by force; the command was stopped
-  124  not acquired in time
+  124  not acquired in time; locks and elections acquire say so too
   125  leasectl itself failed
 `,
 	"env": `Environment of leasectl. For each setting by itself, a flag wins over its LEASECTL
@@ -133,6 +133,14 @@ that they showed, or on --revision, and exit with 5 when the job has moved.
   leasectl jobs fail       mail/ID --token N --nonce X --error TEXT
   leasectl jobs release    mail/ID --token N --nonce X     given back, not counted
   leasectl session close "$S"
+
+Locks and leaderships go in the same steps:
+
+  leasectl locks acquire deploy --session "$S" --wait 1m   its token, nonce and key;
+                                                           exit code 124: not in time
+  leasectl locks verify  deploy --token N --nonce X        exit code 5: stop
+  leasectl locks release deploy --token N --nonce X
+  leasectl elections acquire|verify|release NAME           as for locks
 
 Exit code 5 of the steps means that the token is not the current one: somebody else
 owns the job, or it is over, and nothing was changed. A step that was cut off can

@@ -1,12 +1,11 @@
 package leasectl
 
 import (
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 )
 
 func newLock(a *app) *cobra.Command {
-	o := underOptions{claimNoun: lockNoun, claim: coord.NewLock}
+	o := underOptions{claimNoun: lockNoun}
 	cmd := newUnder(a, &o, &cobra.Command{
 		Use:   "lock NAME [flags] -- CMD [ARG...]",
 		Short: "Run a command while holding a lock",

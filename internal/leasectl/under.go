@@ -23,7 +23,6 @@ const (
 // underOptions are what it takes to run a command under a claim.
 type underOptions struct {
 	claimNoun
-	claim       func(*coord.Session, string) *coord.Lock
 	ttl         time.Duration
 	grace       time.Duration
 	credentials bool
