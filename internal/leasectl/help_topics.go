@@ -46,6 +46,9 @@ variable. leasectl config view --show-origin tells what is in use and why.
   LEASECTL_CONTEXT                              --context; none is to use none
   LEASECTL_CONFIG         the file of contexts ($XDG_CONFIG_HOME/leasectl/config.yaml)
   NO_COLOR                                      no colours
+
+Certificates, their keys and authorities are read again for each connection, so what
+runs for long takes up those that are replaced on disk.
 `,
 	"states": `States of a job, as jobs ls shows them.
 
