@@ -149,7 +149,8 @@ Exit code 5 of the steps means that the token is not the current one: somebody e
 owns the job, or it is over, and nothing was changed. A step that was cut off can
 be repeated: completing what one has completed oneself is exit code 5 as well.
 
-examples/scripts has a whole worker in sh and one in Python.
+examples/scripts has a whole worker in sh and one in Python, examples/agents two
+agents that share a task.
 `,
 	"exec": `What a command that works jobs gets, and what its end means.
 
