@@ -48,7 +48,8 @@ variable. leasectl config view --show-origin tells what is in use and why.
   NO_COLOR                                      no colours
 
 Certificates, their keys and authorities are read again for each connection, so what
-runs for long takes up those that are replaced on disk.
+runs for long takes up those that are replaced on disk. A password is read once: when
+etcd refuses it later, work ends with exit code 4, for a supervisor to start it anew.
 `,
 	"states": `States of a job, as jobs ls shows them.
 

@@ -248,7 +248,11 @@ func (s *shift) run(ctx context.Context) error {
 		}
 	})
 	behind.Go(func() { s.watchSessions(memberCtx) })
-	defer watchOver(memberCtx, s.c, s.log.line)()
+	workCtx, refuse := context.WithCancelCause(workCtx)
+	defer watchLogin(memberCtx, s.c, s.log.line, func(err error) {
+		s.log.line("etcd refuses the login: %s", errorText(err))
+		refuse(&failure{code: exitAuth, err: err, try: "start it again, with the new password"})
+	})()
 	behind.Go(func() { s.watchSignals(ctx, memberCtx) })
 	if s.o.drain {
 		behind.Go(func() { s.untilEmpty(workCtx, stopWork) })
@@ -259,7 +263,10 @@ func (s *shift) run(ctx context.Context) error {
 	s.jobs.Wait() // bounded by the grace: nothing that runs is left to itself
 	stopMember()
 	behind.Wait()
+	var refused *failure
 	switch {
+	case errors.As(context.Cause(workCtx), &refused):
+		return refused
 	case s.isAborted():
 		return &failure{code: exitInterrupted, err: errors.New("aborted by a second signal: the running commands were killed")}
 	case stopped || s.o.once && s.settled() != "":
