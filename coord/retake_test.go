@@ -114,3 +114,32 @@ func resumed(ctx context.Context, t *testing.T, root, sid string) *coord.Session
 	})
 	return s
 }
+
+// Who waited in line and left has no entry there that would hold up those behind.
+func TestLeavingWithdrawsWhatWaited(t *testing.T) {
+	t.Parallel()
+	root := etcdtest.Root(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	h, err := coord.NewLock(lockSession(t, root), "l").TryAcquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := resumed(ctx, t, root, "")
+	lock := coord.NewLock(s, "l")
+	waiting, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer stop()
+	if _, err := lock.Acquire(waiting); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v, want that the time is over", err)
+	}
+	if err := s.Leave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	st, err := lock.State(ctx)
+	if err != nil || len(st.Waiters) != 0 {
+		t.Errorf("in line: %v, %v", st.Waiters, err)
+	}
+	if err := h.Release(ctx); err != nil {
+		t.Error(err)
+	}
+}
