@@ -259,9 +259,18 @@ func endAll(ctx context.Context, ends []End) (errs error) {
 	return errs
 }
 
-// Leave closes the book and ends nothing: the session goes on elsewhere, or its lease
-// ends what is left.
-func (b *Book) Leave() { b.leave("") }
+// Leave closes the book and ends nothing that is held: the session goes on elsewhere. What
+// was abandoned stays with the reconciler, since nothing elsewhere knows of it.
+func (b *Book) Leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for nonce, e := range b.claims {
+		if e.state != abandoned {
+			b.remove(nonce)
+		}
+	}
+}
 
 func (b *Book) leave(except string) {
 	b.mu.Lock()

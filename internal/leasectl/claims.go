@@ -17,17 +17,18 @@ type claimNoun struct {
 	held, free   string // the states
 	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
 	names        func(*coord.Store, context.Context) ([]string, error)
+	claim        func(*coord.Session, string) *coord.Lock
 	dir          string // under the root, where its keys are
 }
 
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: (*coord.Store).LockState, names: (*coord.Store).LockNames, dir: "locks/",
+		state: (*coord.Store).LockState, names: (*coord.Store).LockNames, claim: coord.NewLock, dir: "locks/",
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: (*coord.Store).LeadershipState, names: (*coord.Store).ElectionNames, dir: "elections/",
+		state: (*coord.Store).LeadershipState, names: (*coord.Store).ElectionNames, claim: (*coord.Session).Leadership, dir: "elections/",
 	}
 )
 
