@@ -155,13 +155,13 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	}
 	other := *r
 	other.Nonce = coord.NewNonce()
-	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a claim of another history", c, err)
 		if c != nil {
 			s.Book().Untrack(other.Nonce)
 		}
 	}
-	c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: resp.Header.Revision})
+	c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: resp.Header.Revision}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
