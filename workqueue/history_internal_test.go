@@ -115,7 +115,7 @@ func TestAnInboxTellsHistoriesApart(t *testing.T) {
 	adopted, forgotten := 0, 0
 	b := &inbox{
 		keys: txns.keys, sid: r.Owner, prefix: txns.keys.Inbox(r.Owner), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		keep: func(located) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
+		has: func(string) bool { return false }, keep: func(located) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
 	}
 	for range 2 {
 		b.Reset([]*mvccpb.KeyValue{old}, 10)
