@@ -89,8 +89,8 @@ type chaos struct {
 	outages int      // faults in force that leave nobody to serve
 	journal []string
 	began   time.Time
-	healed  time.Time        // when the last fault was
-	told    []*workqueue.Job // to those who waited
+	healed  time.Time // when the last fault was
+	told    []told    // to those who waited
 
 	counter, order written
 

@@ -142,22 +142,35 @@ func (g *guest) waitAgain(ctx context.Context, q *history.Queue) {
 			for n := 0; wait(ctx, 50*time.Millisecond); n++ {
 				id := fmt.Sprintf("again%d-%d", i, n/10)
 				call, cancel := context.WithTimeout(ctx, time.Duration(1+rand.IntN(3000))*time.Millisecond)
-				_, _ = q.Enqueue(call, workqueue.Params{ID: id, Kind: "quick"})
-				j, err := q.Wait(call, id)
+				enqueued, err := q.Enqueue(call, workqueue.Params{ID: id, Kind: "quick"})
+				g.waitOnce(call, q, id, enqueued, err == nil && n%2 == 0)
 				cancel()
-				if err != nil {
-					continue
-				}
-				g.rec.Reached().Hit("wait:id-used-again")
-				g.c.waited(j)
 			}
 		})
 	}
 }
 
-// waited keeps what a waiter was told.
-func (c *chaos) waited(j *workqueue.Job) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told = append(c.told, j)
+// waitOnce waits for that very job, or for the one that has its id, and keeps what it is
+// told.
+func (g *guest) waitOnce(ctx context.Context, q *history.Queue, id string, enqueued *workqueue.Job, very bool) {
+	var wanted string
+	wait := func() (*workqueue.Job, error) { return q.Wait(ctx, id) }
+	if very {
+		wanted = enqueued.Born
+		wait = func() (*workqueue.Job, error) { return q.WaitFor(ctx, enqueued) }
+	}
+	j, err := wait()
+	if err != nil {
+		return
+	}
+	g.rec.Reached().Hit("wait:id-used-again")
+	g.c.mu.Lock()
+	defer g.c.mu.Unlock()
+	g.c.told = append(g.c.told, told{j, wanted})
+}
+
+// told is a job as one who waited was told that it is over.
+type told struct {
+	job    *workqueue.Job
+	wanted string // the job's born, "" is any
 }

@@ -235,7 +235,11 @@ func (c *chaos) judgeWaits(t *testing.T, events []history.Event) {
 			over[fmt.Sprint(p.ID, " ", ev.Rev)] = true
 		}
 	}
-	for _, j := range c.told {
+	for _, w := range c.told {
+		j := w.job
+		if w.wanted != "" && w.wanted != j.Born {
+			t.Errorf("wait: job %s, born %s, was waited for, and the one born %s was told of", j.ID, w.wanted, j.Born)
+		}
 		if j.State.Live() || !over[fmt.Sprint(j.ID, " ", j.Revision)] {
 			t.Errorf("wait: job %s, born %s, state %s, revision %d: no job was over so", j.ID, j.Born, j.State, j.Revision)
 		}
