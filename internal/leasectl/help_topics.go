@@ -132,9 +132,12 @@ What etcd cannot guard is what a command does elsewhere. Two things help:
   LEASECTL_IDEMPOTENCY_KEY   the same for every attempt of the job: give it to
                              services that know such keys, so that an effect that
                              happened already is not repeated
-  LEASECTL_TOKEN             higher in a later attempt: a store that keeps the
-                             highest token it saw, and refuses lower ones, keeps a
-                             late owner out
+  LEASECTL_TOKEN             higher in a later attempt of the same job: a store that
+                             keeps, per job, the highest token it saw, and refuses
+                             lower ones, keeps a late owner out
+
+Tokens order the claims of one key, not those of two: what several jobs write is
+guarded by the token of one lock that each of them holds meanwhile.
 
 A lock or a leadership has a token too: LEASECTL_TOKEN, of the key in
 LEASECTL_CLAIM_KEY. etcdctl txn can guard a write with it: mod("KEY") = "TOKEN".
