@@ -154,7 +154,16 @@ type claimTry struct {
 
 // leave gives the claim up that the try made, or may have made, behind the caller.
 func (t *claimTry) leave() {
-	if !t.s.Book().Settle(t.nonce) && !t.q.behind(func(ctx context.Context) { _ = t.end(ctx) }) {
+	if t.s.Book().Settle(t.nonce) {
+		return
+	}
+	// The session can write no more, and its lease ends the claim: given back in time,
+	// it counts as no loss.
+	if !t.q.behind(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+		defer cancel()
+		_ = t.end(ctx)
+	}) {
 		t.q.index.settleEntry(t.c, false)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // Verdict is what came of one try to close a claim.
@@ -32,6 +33,8 @@ type Outcome struct {
 	// Loose: nothing tells when an unsure try can change nothing any more. That the
 	// claim is current proves nothing then.
 	Loose bool
+	// Gone is closed when whatever closes Fixed has ended, nil: it lasts.
+	Gone <-chan struct{}
 }
 
 // Way is one way out of a claim.
@@ -209,8 +212,8 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 		case o.Verdict == Applied:
 			return closed, nil
 		case o.Verdict == Unsure:
-			doubt, loose = o.Err, loose || o.Loose
-			o.awaitFixed(ctx) //mutant:doubt-fixed
+			doubt = o.Err
+			loose = !o.awaitFixed(ctx) || loose //mutant:doubt-fixed
 		case o.Verdict == Again:
 		case doubt != nil: //mutant:close-in-doubt
 			return w.read(ctx, doubt, o, loose)
@@ -231,15 +234,34 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 	}
 }
 
-// awaitFixed waits until what is unsure can change no more, or ctx ends.
-func (o Outcome) awaitFixed(ctx context.Context) {
-	if o.Fixed == nil || o.Loose {
-		return
+// goneFor is how long Fixed is waited for once what closes it has ended.
+const goneFor = 2 * time.Second
+
+// awaitFixed waits until what is unsure can change no more. It is false when nothing
+// says that it cannot, or ctx ended.
+func (o Outcome) awaitFixed(ctx context.Context) bool {
+	switch {
+	case o.Loose:
+		return false
+	case o.Fixed == nil:
+		return true
 	}
 	select {
 	case <-o.Fixed:
+		return true
 	case <-ctx.Done():
+		return false
+	case <-o.Gone:
 	}
+	late := time.NewTimer(goneFor)
+	defer late.Stop()
+	select {
+	case <-o.Fixed:
+		return true
+	case <-ctx.Done():
+	case <-late.C:
+	}
+	return false
 }
 
 // read decides an outcome in doubt by what followed the claim; o is the last try's.

@@ -208,3 +208,23 @@ func TestReopen(t *testing.T) {
 		}
 	})
 }
+
+// A doubt that nothing will ever settle, since its session is closed, holds up nothing
+// for ever; that the claim is current proves nothing then.
+func TestDoubtDoesNotWaitForWhatHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		gone := make(chan struct{})
+		s := &script{tries: []Outcome{{Verdict: Unsure, Err: errLost, Fixed: make(chan struct{}), Gone: gone}, {Verdict: Refused, Err: errDenied}}, followed: Refused}
+		result := make(chan error, 1)
+		go func() { result <- NewCloser(nil, "", r.behind).Close(t.Context(), s.way()) }()
+		<-time.After(time.Minute) // of the bubble
+		synctest.Wait()
+		if s.n != 1 {
+			t.Errorf("%d tries while the first may arrive yet", s.n)
+		}
+		close(gone)
+		if err := <-result; !errors.Is(err, errUnknown) {
+			t.Errorf("got %v, want unknown", err)
+		}
+	})
+}
