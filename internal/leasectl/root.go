@@ -28,7 +28,7 @@ func newRoot(a *app, verbs []*cobra.Command) *cobra.Command {
 		Short: "Jobs, locks and leadership in etcd: run, inspect and repair them",
 		Long: `leasectl runs, inspects and repairs work that is coordinated through etcd:
 jobs that are worked by exactly one owner at a time, locks, leadership, and
-slots.`,
+permits.`,
 		Example: `  leasectl dev --ephemeral            # an etcd to play with, in another terminal
   leasectl enqueue mail '{"to":"ana"}'
   leasectl work mail -c 4 -- python3 send.py

@@ -132,7 +132,7 @@ func (d *topDesk) config() top.Config {
 	return cfg
 }
 
-// topQueue is a queue as the screen takes it; slots and busy are in the workers.
+// topQueue is a queue as the screen takes it; concurrency and busy are in the workers.
 func topQueue(q queueItem, rev int64) top.Queue {
 	t := top.Queue{
 		Name: q.Name, Shell: shellWord(q.Name), Revision: rev, Paused: q.Paused, PausedBy: q.PausedBy,
@@ -150,7 +150,7 @@ func topQueue(q queueItem, rev int64) top.Queue {
 
 func topWorker(w workerItem) top.Worker {
 	t := top.Worker{
-		Name: w.Name, Session: w.Session, Lost: w.State == workerLost, Busy: w.Busy, Slots: w.Slots,
+		Name: w.Name, Session: w.Session, Lost: w.State == workerLost, Busy: w.Busy, Concurrency: w.Concurrency,
 		TTLLeft: time.Duration(w.TTLLeft) * time.Second,
 	}
 	for _, q := range w.Queues {

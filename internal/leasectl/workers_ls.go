@@ -12,7 +12,7 @@ func newWorkersLs(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the sessions with what they serve and own",
-		Long: `List the sessions with what they serve and own. BUSY is jobs of slots; TTL what is
+		Long: `List the sessions with what they serve and own. BUSY is jobs of concurrency; TTL what is
 left of the lease and what was granted; LAST-BEAT the time since its renewal. STATE
 is live; unlisted: it owns jobs of a queue for which it is not registered, since it
 drains or works from a script; or LOST: it is gone, and what it owns are orphans.`,

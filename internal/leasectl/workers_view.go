@@ -18,10 +18,10 @@ type workerItem struct {
 	Session string `json:"session"`
 	State   string `json:"state"` // live, unlisted or LOST
 	// Queues are those that it serves, or owns jobs of.
-	Queues []workerQueue `json:"queues"`
-	Busy   int           `json:"busy"`
-	Slots  int           `json:"slots"`
-	Lease  string        `json:"lease"` // hex; empty when it is gone
+	Queues      []workerQueue `json:"queues"`
+	Busy        int           `json:"busy"`
+	Concurrency int           `json:"concurrency"`
+	Lease       string        `json:"lease"` // hex; empty when it is gone
 	// TTLLeft and TTL are what is left of the lease, and what was granted.
 	TTLLeft  int64     `json:"ttl_left_seconds"`
 	TTL      int64     `json:"ttl_seconds"`
@@ -34,11 +34,11 @@ type workerItem struct {
 
 // workerQueue is what a session does in one queue.
 type workerQueue struct {
-	Queue   string   `json:"queue"`
-	Serving bool     `json:"serving"` // it takes jobs from it
-	Kinds   []string `json:"kinds"`   // that it takes; none means all
-	Slots   int      `json:"slots"`
-	Busy    int      `json:"busy"` // jobs that it owns
+	Queue       string   `json:"queue"`
+	Serving     bool     `json:"serving"` // it takes jobs from it
+	Kinds       []string `json:"kinds"`   // that it takes; none means all
+	Concurrency int      `json:"concurrency"`
+	Busy        int      `json:"busy"` // jobs that it owns
 }
 
 // The states of sessions.
@@ -113,10 +113,10 @@ func liveWorker(s sessionInfo, left, granted time.Duration) *workerItem {
 
 // sum adds the queues up.
 func (w *workerItem) sum() {
-	w.Busy, w.Slots = 0, 0
+	w.Busy, w.Concurrency = 0, 0
 	unlisted := false
 	for _, q := range w.Queues {
-		w.Busy, w.Slots = w.Busy+q.Busy, w.Slots+q.Slots
+		w.Busy, w.Concurrency = w.Busy+q.Busy, w.Concurrency+q.Concurrency
 		unlisted = unlisted || !q.Serving
 	}
 	if unlisted && w.State == workerLive {
@@ -153,7 +153,7 @@ func readRegistrations(ctx context.Context, s *coord.Store, queue string) (map[s
 		if r.Kinds == nil {
 			r.Kinds = []string{}
 		}
-		served[p.Session] = workerQueue{Queue: queue, Serving: true, Kinds: r.Kinds, Slots: r.Concurrency}
+		served[p.Session] = workerQueue{Queue: queue, Serving: true, Kinds: r.Kinds, Concurrency: r.Concurrency}
 	}
 	return served, nil
 }
@@ -203,15 +203,15 @@ var workerView = view[workerItem]{
 	},
 }
 
-// busyText is jobs of slots; how many slots somebody had who is gone is not known.
+// busyText is jobs of concurrency; what the concurrency of one who is gone was is not known.
 func (w workerItem) busyText() string {
 	switch {
 	case w.State == workerLost:
 		return fmt.Sprintf("%d/?", w.Busy)
 	case len(w.Queues) == 0:
 		return ""
-	case w.Slots == 0:
+	case w.Concurrency == 0:
 		return fmt.Sprintf("%d/-", w.Busy)
 	}
-	return fmt.Sprintf("%d/%d", w.Busy, w.Slots)
+	return fmt.Sprintf("%d/%d", w.Busy, w.Concurrency)
 }
