@@ -16,18 +16,18 @@ type claimNoun struct {
 	owner, line  string // the headings of who has it and of who waits
 	held, free   string // the states
 	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
-	names        func(*coord.Store, context.Context) ([]string, error)
+	states       func(*coord.Store, context.Context) ([]coord.ClaimState, error)
 	dir          string // under the root, where its keys are
 }
 
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: (*coord.Store).LockState, names: (*coord.Store).LockNames, dir: "locks/",
+		state: (*coord.Store).LockState, states: (*coord.Store).LockStates, dir: "locks/",
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: (*coord.Store).LeadershipState, names: (*coord.Store).ElectionNames, dir: "elections/",
+		state: (*coord.Store).LeadershipState, states: (*coord.Store).ElectionStates, dir: "elections/",
 	}
 )
 
@@ -47,9 +47,9 @@ type claimItem struct {
 	Revision string    `json:"revision"`
 }
 
-func (n claimNoun) item(name string, st coord.ClaimState) claimItem {
+func (n claimNoun) item(st coord.ClaimState) claimItem {
 	item := claimItem{
-		Name: name, State: n.free, Owner: st.Owner, Gone: st.OwnerGone, Since: st.Since, Waiters: st.Waiters, Key: st.Key,
+		Name: st.Name, State: n.free, Owner: st.Owner, Gone: st.OwnerGone, Since: st.Since, Waiters: st.Waiters, Key: st.Key,
 		ForcedBy: st.ForcedBy, Reason: st.Reason, Revision: strconv.FormatInt(st.Revision, 10),
 	}
 	if st.Owner != "" {
@@ -130,21 +130,13 @@ func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 }
 
 func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]claimItem, error) {
-	bounded, cancel := a.bounded(ctx)
-	defer cancel()
-	names, err := n.names(s, bounded)
+	states, err := n.states(s, ctx)
 	if err != nil {
 		return nil, err
 	}
 	var items []claimItem
-	for _, name := range names {
-		bounded, cancel := a.bounded(ctx)
-		st, err := n.state(s, bounded, name)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, n.item(name, st))
+	for _, st := range states {
+		items = append(items, n.item(st))
 	}
 	return items, nil
 }
@@ -163,7 +155,7 @@ func newClaimsGet(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 					return nil, err
 				}
 				st, err := a.readClaim(ctx, s, n, args[0])
-				return []claimItem{n.item(args[0], st)}, err
+				return []claimItem{n.item(st)}, err
 			},
 		})
 	}

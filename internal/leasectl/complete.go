@@ -111,7 +111,11 @@ func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
 }
 
 func completeQueues(ctx context.Context, client *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
-	return workqueue.Queues(ctx, client, store.Keys().Root())
+	queues, err := workqueue.NewQueues(client, store.Keys().Root())
+	if err != nil {
+		return nil, err
+	}
+	return queues.Names(ctx)
 }
 
 // completeJobs offers the queues first, and once the queue is there, the IDs of its jobs, dead ones first: those are

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 )
 
 // sessionInfo is a session key: who has it, and its lease.
@@ -67,20 +69,45 @@ func leaseHex(id clientv3.LeaseID) string { return fmt.Sprintf("%016x", int64(id
 // leaseTimeout bounds one question about a lease.
 const leaseTimeout = 3 * time.Second
 
-// leaseTime is what is left of a lease, and what was granted; granted is 0 when the lease is gone. Without the lease's
-// keys any user may ask.
-func leaseTime(ctx context.Context, c *connection, id clientv3.LeaseID) (left, granted time.Duration, err error) {
-	if id == clientv3.NoLease {
-		return 0, 0, nil
+// leaseTime is what is left of a lease, and what was granted: 0 when the lease is gone.
+type leaseTime struct{ left, granted time.Duration }
+
+// askedAtOnce is how many leases are asked for side by side: etcd tells of one at a time.
+const askedAtOnce = 32
+
+// leaseTimes asks for leases. Without the lease's keys any user may ask.
+func leaseTimes(ctx context.Context, c *connection, ids []clientv3.LeaseID) (map[clientv3.LeaseID]leaseTime, error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	times := make([]leaseTime, len(ids))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(askedAtOnce)
+	for i, id := range ids {
+		if id != clientv3.NoLease {
+			asking.Go(func() (err error) {
+				times[i], err = askLease(ctx, c, id)
+				return err
+			})
+		}
 	}
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	found := map[clientv3.LeaseID]leaseTime{}
+	for i, id := range ids {
+		found[id] = times[i]
+	}
+	return found, nil
+}
+
+func askLease(ctx context.Context, c *connection, id clientv3.LeaseID) (leaseTime, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	resp, err := c.TimeToLive(ctx, id)
 	if err != nil {
-		return 0, 0, fmt.Errorf("read lease %s: %w", leaseHex(id), err)
+		return leaseTime{}, fmt.Errorf("read lease %s: %w", leaseHex(id), err)
 	}
 	if resp.TTL < 0 {
-		return 0, 0, nil
+		return leaseTime{}, nil
 	}
-	return time.Duration(resp.TTL) * time.Second, time.Duration(resp.GrantedTTL) * time.Second, nil
+	return leaseTime{time.Duration(resp.TTL) * time.Second, time.Duration(resp.GrantedTTL) * time.Second}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 )
 
 // settings are the values of the global flags, from the command line, the environment, the context or the defaults.
@@ -32,6 +33,9 @@ type settings struct {
 	// chosen is the context in use; contextErr says why it cannot be used, and matters to those who need it.
 	chosen     contexts.Context
 	contextErr error
+
+	// dialing are more options of every connection; tests count requests by them.
+	dialing []grpc.DialOption
 
 	// ask asks a person for the password of a user; nil where nobody can be asked.
 	ask func(ctx context.Context, user string) (string, error)
@@ -194,6 +198,7 @@ type target struct {
 	root      string
 	timeout   time.Duration
 	context   string // its name, if there is one
+	dialing   []grpc.DialOption
 }
 
 // target checks the settings of a connection; its errors are usage errors.
@@ -223,6 +228,6 @@ func (s *settings) target(ctx context.Context, getenv func(string) string) (*tar
 	if s.root == "" {
 		return nil, usagef("--root "+defaultRoot, "%s is empty", s.source("root"))
 	}
-	t := &target{endpoints: endpoints, tls: cfg, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context}
+	t := &target{endpoints: endpoints, tls: cfg, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context, dialing: s.dialing}
 	return t, nil
 }

@@ -94,6 +94,9 @@ func (d *topDesk) look(ctx context.Context) (top.Look, error) {
 		return top.Look{}, err
 	}
 	workers, err := d.a.readWorkers(ctx, d.c, queues)
+	if err == nil {
+		err = addLeases(ctx, d.c, workers)
+	}
 	if err != nil {
 		return top.Look{}, err
 	}

@@ -2,6 +2,7 @@ package leasectl
 
 import (
 	"context"
+	"time"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
@@ -34,34 +35,13 @@ drains or works from a script; or LOST: it is gone, and what it owns are orphans
 func workerPrefixes(keys coord.Keyspace) []string { return []string{keys.Sessions(), keys.Queues()} }
 
 func (a *app) loadWorkers(ctx context.Context, c *connection) ([]workerItem, error) {
-	queues, err := a.readClaims(ctx, c)
+	queues, err := a.readQueuesSince(ctx, c, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	return a.readWorkers(ctx, c, queues)
-}
-
-// readClaims counts the jobs of all queues by owner, and nothing of what is over.
-func (a *app) readClaims(ctx context.Context, c *connection) (items []queueItem, err error) {
-	names, err := a.queues(ctx, c)
+	workers, err := a.readWorkers(ctx, c, queues)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		q, err := a.openQueue(ctx, c, name, nil)
-		if err != nil {
-			return nil, err
-		}
-		s, err := q.Stats(ctx)
-		_ = q.Close() // nothing was written
-		switch {
-		case unreadable(err): // it must not hide the others
-			a.notef("warning: %s", errorText(err))
-		case err != nil:
-			return nil, err
-		default:
-			items = append(items, queueItem{Name: name, claims: s.Claims})
-		}
-	}
-	return items, nil
+	return workers, addLeases(ctx, c, workers)
 }
