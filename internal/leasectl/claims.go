@@ -3,6 +3,7 @@ package leasectl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// claimNoun is what locks and elections have in common: a claim under a name, and who waits for it.
+// claimNoun is what locks, elections and semaphores have in common: claims under a name, and who waits for them.
 type claimNoun struct {
 	noun, plural string
 	owner, line  string // the headings of who has it and of who waits
@@ -18,6 +19,7 @@ type claimNoun struct {
 	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
 	states       func(*coord.Store, context.Context) ([]coord.ClaimState, error)
 	dir          string // under the root, where its keys are
+	permits      bool   // a name has several claims, by number
 }
 
 var (
@@ -31,10 +33,11 @@ var (
 	}
 )
 
-// claimItem is a lock or an election in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps
+// claimItem is a lock, an election or a permit in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps
 // exactly.
 type claimItem struct {
 	Name     string    `json:"name"`
+	Permit   *int      `json:"permit,omitempty"` // its number, of semaphores
 	State    string    `json:"state"`
 	Owner    string    `json:"owner"`      // session; empty when there is none
 	Token    string    `json:"token"`      // empty when there is no owner
@@ -52,6 +55,9 @@ func (n claimNoun) item(st coord.ClaimState) claimItem {
 		Name: st.Name, State: n.free, Owner: st.Owner, Gone: st.OwnerGone, Since: st.Since, Waiters: st.Waiters, Key: st.Key,
 		ForcedBy: st.ForcedBy, Reason: st.Reason, Revision: strconv.FormatInt(st.Revision, 10),
 	}
+	if n.permits {
+		item.Permit = &st.Permit
+	}
 	if st.Owner != "" {
 		item.Token = st.Token.String()
 		item.State = n.held
@@ -68,8 +74,8 @@ func (n claimNoun) item(st coord.ClaimState) claimItem {
 func (n claimNoun) ref(name string) string { return n.noun + "/" + name }
 
 func (n claimNoun) view() view[claimItem] {
-	return view[claimItem]{
-		name: func(i claimItem) string { return n.ref(i.Name) },
+	v := view[claimItem]{
+		name: func(i claimItem) string { return n.ref(i.arg()) },
 		columns: []column[claimItem]{
 			{"NAME", func(i claimItem) string { return i.Name }},
 			{"STATE", func(i claimItem) string { return i.State }},
@@ -84,6 +90,18 @@ func (n claimNoun) view() view[claimItem] {
 			}},
 		},
 	}
+	if n.permits {
+		v.columns = slices.Insert(v.columns, 1, column[claimItem]{"PERMIT", func(i claimItem) string { return strconv.Itoa(*i.Permit) }})
+	}
+	return v
+}
+
+// arg is how the verbs take the name.
+func (i claimItem) arg() string {
+	if i.Permit == nil {
+		return i.Name
+	}
+	return permitRef{i.Name, *i.Permit}.text()
 }
 
 // withStore connects, calls f with the store of the root, and closes the connection again.

@@ -29,6 +29,7 @@ var lookups = map[string]lookup{
 	"locks":     completeNames((*coord.Store).LockNames),
 	"lock":      completeNames((*coord.Store).LockNames),
 	"elections": completeNames((*coord.Store).ElectionNames),
+	"SEMAPHORE": completeNames((*coord.Store).SemaphoreNames),
 	"SESSION":   completeSessions,
 	"WORKER":    completeSessions,
 }

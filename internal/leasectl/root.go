@@ -86,6 +86,7 @@ func verbs(a *app) []*cobra.Command {
 		writes(newDispatch(a)),
 		writes(newLock(a)),
 		newLocks(a),
+		newSemaphores(a),
 		newElections(a),
 		newDoctor(a),
 		staysHome(newDev(a)),

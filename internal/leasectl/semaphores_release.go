@@ -1,0 +1,16 @@
+package leasectl
+
+import "github.com/spf13/cobra"
+
+func newSemaphoresRelease(a *app) *cobra.Command {
+	return newForcedRelease(a, semaphoreNoun, &cobra.Command{
+		Use:   "release NAME/NUMBER --force",
+		Short: "Take a permit from its holder",
+		Long: `Take a permit of a semaphore from its holder and give it to the first who waits, or
+to nobody. The holder may still be running; it is told, and no write under its permit
+is accepted any more. What it does elsewhere nobody can stop: look first whether it
+is gone.`,
+		Example: `  leasectl semaphores release gpu/2 --force --reason "its host is gone"
+  leasectl semaphores release gpu/2 --force --token 918201 --yes   # only this claim`,
+	}, "NAME/NUMBER")
+}

@@ -1,0 +1,72 @@
+package leasectl
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/embedetcd"
+)
+
+// A semaphore's permits are looked at and taken as locks are, each by its number.
+func TestSemaphoresAreLookedAtAndTaken(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := coord.OpenSession(ctx, etcdtest.NewClient(t, etcd.Endpoints()), coord.SessionConfig{Identity: "holder"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+	var taken *coord.Hold // of gpu/1
+	for i, name := range []string{"a/b", "gpu", "gpu"} {
+		h, err := coord.NewSemaphore(s, name, min(i+1, 2)).Acquire(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(h.Fence().Key, "gpu/slots/1") {
+			taken = h
+		}
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		out  string // what stdout begins with
+		says string // on stderr
+	}{
+		{"semaphores ls", exitOK, "NAME  PERMIT  STATE  OWNER", ""},
+		{"semaphores ls -o name", exitOK, "semaphore/a%2Fb/0\nsemaphore/gpu/0\nsemaphore/gpu/1\n", ""},
+		{"semaphores ls --columns name,permit,state,waiters", exitOK, "NAME  PERMIT  STATE  WAITERS\na/b   0       held   0\ngpu   0       held   0\ngpu   1       held   0\n", ""},
+		{"semaphores get gpu --columns permit --no-headers", exitOK, "0\n1\n", ""},
+		{"semaphores get gpu/1 --columns permit --no-headers", exitOK, "1\n", ""},
+		{"semaphores get semaphore/a%2Fb/0 --columns name --no-headers", exitOK, "a/b\n", ""},
+		{"semaphores get a%2Fb -o name", exitOK, "semaphore/a%2Fb/0\n", ""},
+		{"semaphores get nothing", exitNotFound, "", `nobody has or waits for a permit of semaphore "nothing"; try: leasectl semaphores ls`},
+		{"semaphores get gpu/7", exitNotFound, "", "semaphore"},
+		{"semaphores get", exitUsage, "", "SEMAPHORE is missing"},
+		{"semaphores release gpu/1", exitUsage, "", "only the holder can give a semaphore back; taking it from him needs --force"},
+		{"semaphores release gpu --force --yes", exitUsage, "", `"gpu" is not NAME/NUMBER of a permit`},
+		{"semaphores release gpu/x --force --yes", exitUsage, "", "is not NAME/NUMBER"},
+		{"semaphores release gpu/1 --force", exitUsage, "", "needs a confirmation"},
+		{"semaphores release gpu/1 --force --yes --token 1", exitConflict, "", "it has moved: its token is"},
+		{"semaphores release gpu/1 --force --dry-run", exitOK, "", "would release semaphore/gpu/1 from holder."},
+		{"semaphores release gpu/7 --force --yes", exitNotFound, "", `nobody has or waits for semaphore "gpu/7"`},
+		{"semaphores release semaphore/gpu/1 --force --yes --reason stuck", exitOK, "semaphore/gpu/1 released (free)\n", "release semaphore/gpu/1 from holder."},
+		{"semaphores get gpu/1 --columns state --no-headers", exitOK, "free\n", ""},
+		{"semaphores release gpu/1 --force --yes", exitConflict, "", "nobody has it"},
+	} {
+		out, errOut, code := lookAt(t, etcd.Endpoints()[0], nil, strings.Fields(tt.args)...)
+		if code != tt.code || !strings.HasPrefix(out, tt.out) || tt.out == "" && out != "" || !strings.Contains(errOut, tt.says) {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", tt.args, code, tt.code, out, errOut)
+		}
+	}
+	select {
+	case <-taken.Done():
+	case <-ctx.Done():
+		t.Error("the holder was not told")
+	}
+}
