@@ -55,9 +55,12 @@ variable. leasectl config view --show-origin tells what is in use and why.
              claimed     has an owner whose session lives
              orphan      has an owner whose session is gone: claimable again, in
                          its old place in the queue
-  over       done        completed; kept for an hour, with its result
-             cancelled   by somebody, or by its own handler; kept for an hour
+  over       done        completed; kept for a while, with its result
+             cancelled   by somebody, or by its own handler; kept for a while
              dead        failed for good; kept until somebody acts
+
+A while is an hour, but of what one process ends no more than 10,000 jobs or 64 MiB:
+then the oldest go first. Programs set their own bounds (workqueue.Config).
 
   enqueue          -> ready, or scheduled
   claimed by work  -> claimed
@@ -133,6 +136,9 @@ that they showed, or on --revision, and exit with 5 when the job has moved.
   leasectl jobs fail       mail/ID --token N --nonce X --error TEXT
   leasectl jobs release    mail/ID --token N --nonce X     given back, not counted
   leasectl session close "$S"
+
+What becomes of a job is told by jobs wait, jobs watch and jobs result; enqueue --wait
+enqueues, waits and prints the result in one call.
 
 Exit code 5 of the steps means that the token is not the current one: somebody else
 owns the job, or it is over, and nothing was changed. A step that was cut off can
