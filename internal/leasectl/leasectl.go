@@ -31,6 +31,7 @@ type app struct {
 	getenv func(string) string
 
 	settings settings
+	shaper   *shaper // of what is printed as JSON; nil without --jq and template
 
 	// aborted is closed by the second SIGINT or SIGTERM.
 	aborted <-chan struct{}
@@ -49,6 +50,11 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if a.shaper != nil {
+		if serr := a.shaper.finish(); serr != nil && (err == nil || errors.Is(err, serr)) {
+			err = serr // it says what is wrong, and not where it was met
+		}
+	}
 	if err == nil {
 		return exitOK
 	}

@@ -41,6 +41,9 @@ permits.`,
 			if err := a.settings.load(cmd.Flags(), a.getenv); err != nil {
 				return err
 			}
+			if a.settings.shape != nil {
+				a.shaper = startShaper(cmd.Context(), a.settings.shape, a.out)
+			}
 			return a.permit(cmd)
 		},
 	})

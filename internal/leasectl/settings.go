@@ -25,6 +25,7 @@ type settings struct {
 	passwordFile string
 	dialTimeout  time.Duration
 	output       string
+	jq           string
 
 	// origin names where each value that is not a default came from, by flag name: "--root", "LEASECTL_ROOT",
 	// "context prod"...
@@ -36,6 +37,9 @@ type settings struct {
 
 	// dialing are more options of every connection; tests count requests by them.
 	dialing []grpc.DialOption
+
+	// shape is what --jq or a template makes of JSON; nil leaves it as it is.
+	shape *shape
 
 	// ask asks a person for the password of a user; nil where nobody can be asked.
 	ask func(ctx context.Context, user string) (string, error)
@@ -80,7 +84,8 @@ func (s *settings) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.user, "user", "", "log in as `NAME`, with LEASECTL_PASSWORD or --password-file")
 	f.StringVar(&s.passwordFile, "password-file", "", "read the password of --user from `FILE`")
 	f.DurationVar(&s.dialTimeout, "dial-timeout", 5*time.Second, "wait at most `TIME` for etcd to answer at all")
-	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name or csv, as the command offers")
+	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name, csv or go-template=TEXT, as the command offers")
+	f.StringVar(&s.jq, "jq", "", "print what the jq program `EXPR` makes of the JSON that -o json or jsonl prints")
 }
 
 // load fills in from the environment and the context what the command line left open.
@@ -119,7 +124,12 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 	if s.dialTimeout <= 0 {
 		return usagef("--dial-timeout 5s", "%s is %v: it must be positive", s.source("dial-timeout"), s.dialTimeout)
 	}
-	return nil
+	if f.Changed("jq") && s.jq == "" {
+		return usagef("--jq .", "--jq is empty: a program that a script forgot would print everything")
+	}
+	var err error
+	s.shape, err = parseShape(s.jq, s.output, s.source("output"))
+	return err
 }
 
 // source names where a flag's value came from, for messages.
