@@ -163,7 +163,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 		todo = len(e.Report.Fixable())
 	}
 	if o.format == doctorText {
-		if err := e.Report.Text(a.out, doctor.TextOptions{Fixing: todo > 0, Clean: printable}); err != nil {
+		if err := e.Report.Text(a.out, doctor.TextOptions{Fixing: todo > 0, Clean: printable, Colour: a.colourful(a.out)}); err != nil {
 			return err
 		}
 	}

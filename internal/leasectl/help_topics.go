@@ -45,7 +45,7 @@ variable. leasectl config view --show-origin tells what is in use and why.
   LEASECTL_OUTPUT                               -o, --output
   LEASECTL_CONTEXT                              --context; none is to use none
   LEASECTL_CONFIG         the file of contexts ($XDG_CONFIG_HOME/leasectl/config.yaml)
-  NO_COLOR                                      no colours
+  LEASECTL_COLOR                                --color; auto minds NO_COLOR and TERM=dumb
 `,
 	"states": `States of a job, as jobs ls shows them.
 

@@ -52,7 +52,10 @@ type lister[T any] struct {
 // printer returns how the verb prints, or a usage error before anything is asked of etcd.
 func (a *app) printer(o listOptions) (printer, error) {
 	format, err := a.format(listFormats...)
-	return printer{w: a.out, format: format, columns: o.columns, noHeaders: o.noHeaders}, err
+	return printer{
+		w: a.out, format: format, columns: o.columns, noHeaders: o.noHeaders,
+		colour: (format == formatTable || format == formatWide) && a.colourful(a.out),
+	}, err
 }
 
 // watchPrinter is printer for what goes on: a list that never ends has no closing bracket.

@@ -3,7 +3,6 @@ package leasectl
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -69,11 +68,6 @@ func (a *app) shapedFormat(offered []string) (string, error) {
 
 // notef writes one line for people to stderr.
 func (a *app) notef(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
-
-// colourful reports whether colours may go to w: only to a terminal, and not against NO_COLOR or a dumb one.
-func colourful(w io.Writer, getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && isTerminal(w)
-}
 
 // passwordPrompt returns how to ask a person for a password, or nil where nobody can be asked.
 func (a *app) passwordPrompt() func(ctx context.Context, user string) (string, error) {

@@ -26,6 +26,7 @@ type settings struct {
 	dialTimeout  time.Duration
 	output       string
 	jq           string
+	colour       string
 
 	// origin names where each value that is not a default came from, by flag name: "--root", "LEASECTL_ROOT",
 	// "context prod"...
@@ -70,6 +71,7 @@ var globalFlags = []globalFlag{
 	{"password-file", "LEASECTL_PASSWORD_FILE", "", ""}, // a context's belongs to its user: see credentials
 	{"dial-timeout", "LEASECTL_DIAL_TIMEOUT", "dial_timeout", "ETCDCTL_DIAL_TIMEOUT"},
 	{"output", "LEASECTL_OUTPUT", "output", ""},
+	{"color", "LEASECTL_COLOR", "color", ""},
 }
 
 // addFlags declares the global flags.
@@ -85,6 +87,7 @@ func (s *settings) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.passwordFile, "password-file", "", "read the password of --user from `FILE`")
 	f.DurationVar(&s.dialTimeout, "dial-timeout", 5*time.Second, "wait at most `TIME` for etcd to answer at all")
 	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name, csv or go-template=TEXT, as the command offers")
+	f.StringVar(&s.colour, "color", colourAuto, "colour states `WHEN`: auto is on a terminal without NO_COLOR; or always, never")
 	f.StringVar(&s.jq, "jq", "", "print what the jq program `EXPR` makes of the JSON that -o json or jsonl prints")
 }
 
@@ -127,7 +130,10 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 	if f.Changed("jq") && s.jq == "" {
 		return usagef("--jq .", "--jq is empty: a program that a script forgot would print everything")
 	}
-	var err error
+	err := s.checkColour()
+	if err != nil {
+		return err
+	}
 	s.shape, err = parseShape(s.jq, s.output, s.source("output"))
 	return err
 }

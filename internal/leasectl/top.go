@@ -119,7 +119,7 @@ func (a *app) topSize() (width, height int) {
 // config is what the screen is told of the settings.
 func (d *topDesk) config() top.Config {
 	s := &d.a.settings
-	cfg := top.Config{Title: s.context, Where: d.c.where(), Colour: colourful(d.a.out, d.a.getenv), Age: age}
+	cfg := top.Config{Title: s.context, Where: d.c.where(), Colour: d.a.colourful(d.a.out), Age: age}
 	if cfg.Title == "" {
 		cfg.Title = d.c.endpoints[0] + " " + d.c.root
 	}
