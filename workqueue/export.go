@@ -33,8 +33,8 @@ type exported struct {
 
 // Export yields every job of the queue as one line of JSON without its newline:
 // live ones in the queue's order, then dead, then done ones. All are read at one
-// revision, and payloads only as their lines are yielded; the records of live jobs
-// are kept in memory meanwhile. [Queue.ImportBatch] takes the lines, in their order,
+// revision, and payloads only as their lines are yielded, a few together; the records
+// of live jobs are kept in memory meanwhile. [Queue.ImportBatch] takes the lines, in their order,
 // in another cluster or under another root. A record that cannot be read is yielded
 // as an error, which matches [ErrUndecodable], and the export goes on; any other
 // error ends it.
@@ -57,13 +57,19 @@ func (q *Queue) export(ctx context.Context, yield func([]byte, error) bool) erro
 			return err
 		}
 		rev = at
-		for _, r := range rows {
-			line, err := q.exportLine(ctx, r, where, rev)
+		for group := range slices.Chunk(rows, exportAtOnce) {
+			beside, err := q.exportBeside(ctx, group, where, rev)
 			if err != nil {
 				return err
 			}
-			if !yield(line, nil) {
-				return errEnough
+			for _, r := range group {
+				line, err := q.exportLine(r, where, beside)
+				if err != nil {
+					return err
+				}
+				if !yield(line, nil) {
+					return errEnough
+				}
 			}
 		}
 	}
@@ -110,7 +116,60 @@ func (q *Queue) exportRows(ctx context.Context, where place, rev int64, yield fu
 	return rows, at, nil
 }
 
-func (q *Queue) exportLine(ctx context.Context, row exportRow, where place, rev int64) ([]byte, error) {
+// exportAtOnce is of how many jobs what lies beside them is read together: payloads
+// can be large.
+const exportAtOnce = 16
+
+// besideKeys are the keys that may lie beside a job, "" where there is none.
+func (q *Queue) besideKeys(r *record, where place) (payload, progress string) {
+	if where == inDone { // it went with the job
+		return "", ""
+	}
+	if r.Beside > 0 {
+		payload = q.keys.Payload(r.ID)
+	}
+	if r.Attempt > 0 {
+		progress = q.keys.Progress(r.ID)
+	}
+	return payload, progress
+}
+
+// exportBeside reads what lies beside some jobs as it was, or as it is now where etcd
+// has forgotten that.
+func (q *Queue) exportBeside(ctx context.Context, rows []exportRow, where place, rev int64) (map[string][]byte, error) {
+	read := func(rev int64) (found map[string][]byte, err error) {
+		var gets []clientv3.Op
+		for _, row := range rows {
+			payload, progress := q.besideKeys(row.record, where)
+			for _, key := range []string{payload, progress} {
+				if key != "" {
+					gets = append(gets, clientv3.OpGet(key, clientv3.WithRev(rev)))
+				}
+			}
+		}
+		if len(gets) == 0 {
+			return nil, nil
+		}
+		resp, err := q.store.Read(ctx, gets...)
+		if err != nil {
+			return nil, fmt.Errorf("export what lies beside %s and others: %w", rows[0].record.ID, err)
+		}
+		found = map[string][]byte{}
+		for _, r := range resp.Responses {
+			for _, kv := range r.GetResponseRange().Kvs {
+				found[string(kv.Key)] = kv.Value
+			}
+		}
+		return found, nil
+	}
+	found, err := read(rev)
+	if errors.Is(err, rpctypes.ErrCompacted) || errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
+		return read(0)
+	}
+	return found, err
+}
+
+func (q *Queue) exportLine(row exportRow, where place, beside map[string][]byte) ([]byte, error) {
 	r := *row.record
 	r.Seq = 0
 	value, err := r.encode()
@@ -121,20 +180,11 @@ func (q *Queue) exportLine(ctx context.Context, row exportRow, where place, rev 
 	if line.Record, err = without(value, "w"); err != nil {
 		return nil, fmt.Errorf("export job %s: %w", r.ID, err)
 	}
-	if r.Beside > 0 && where != inDone {
-		if line.Payload, err = q.exportBeside(ctx, q.keys.Payload(r.ID), rev); err != nil {
-			return nil, fmt.Errorf("export payload of job %s: %w", r.ID, err)
-		}
-	}
-	if r.Attempt > 0 && where != inDone {
-		note, err := q.exportBeside(ctx, q.keys.Progress(r.ID), rev)
-		if err != nil {
+	payload, progress := q.besideKeys(&r, where)
+	line.Payload = beside[payload]
+	if note := beside[progress]; json.Valid(note) {
+		if line.Progress, err = without(note, "w", "token"); err != nil {
 			return nil, fmt.Errorf("export progress of job %s: %w", r.ID, err)
-		}
-		if json.Valid(note) {
-			if line.Progress, err = without(note, "w", "token"); err != nil {
-				return nil, fmt.Errorf("export progress of job %s: %w", r.ID, err)
-			}
 		}
 	}
 	return encodeJSON(line)
@@ -142,18 +192,6 @@ func (q *Queue) exportLine(ctx context.Context, row exportRow, where place, rev 
 
 // places are the names of the directories in a line.
 var places = map[place]string{inJobs: "jobs", inDone: "done", inDead: "dead"}
-
-// exportBeside reads a key as it was, or as it is now where etcd has forgotten that.
-func (q *Queue) exportBeside(ctx context.Context, key string, rev int64) ([]byte, error) {
-	resp, err := q.store.Get(ctx, key, clientv3.WithRev(rev))
-	if errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
-		resp, err = q.store.Get(ctx, key)
-	}
-	if err != nil || len(resp.Kvs) == 0 {
-		return nil, err
-	}
-	return resp.Kvs[0].Value, nil
-}
 
 // without returns a JSON object without some members. The others keep their bytes
 // and their order.

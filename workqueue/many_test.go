@@ -1,6 +1,8 @@
 package workqueue_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -162,5 +164,46 @@ func TestManyQueuesGoOnBehindAnUnreadableConfig(t *testing.T) {
 		if err == nil {
 			t.Error("a queue without a name was listed")
 		}
+	}
+}
+
+// An export reads what lies beside jobs for several of them together, and as it was.
+func TestExportReadsWhatLiesBesideTogether(t *testing.T) {
+	var rec etcdtest.Recorder
+	root, client := etcdtest.Root(t), etcdtest.Shared(t).Client(t, rec.DialOptions()...)
+	q, err := workqueue.Open(t.Context(), client, workqueue.Config{Root: root, Queue: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	const n = 160
+	params := make([]workqueue.Params, n)
+	for i := range params {
+		params[i] = workqueue.Params{ID: fmt.Sprintf("%03d", i), Payload: bytes.Repeat([]byte{byte('a' + i%26)}, 2000+i)}
+	}
+	if _, err := q.EnqueueBatch(t.Context(), params); err != nil {
+		t.Fatal(err)
+	}
+	rec.Reset()
+	seen := 0
+	for line, err := range q.Export(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen == 0 { // what is written from now on is not seen
+			if _, err := client.Delete(t.Context(), root+"queues/q/payloads/", clientv3.WithPrefix()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got struct {
+			Payload []byte `json:"payload_beside_base64"`
+		}
+		if err := json.Unmarshal(line, &got); err != nil || !bytes.Equal(got.Payload, params[seen].Payload) {
+			t.Errorf("job %d came with a payload of %d bytes, want %d, %v", seen, len(got.Payload), len(params[seen].Payload), err)
+		}
+		seen++
+	}
+	if sent := rec.Count("Range") + rec.Count("Txn"); seen != n || sent > n/8 {
+		t.Errorf("%d jobs were exported with %d requests: %v", seen, sent, rec.Counts())
 	}
 }
