@@ -49,12 +49,7 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 // run executes a command tree and reports its error, if any.
 func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if a.shaper != nil {
-		if serr := a.shaper.finish(); serr != nil && (err == nil || errors.Is(err, serr)) {
-			err = serr // it says what is wrong, and not where it was met
-		}
-	}
+	err := a.finishShaping(root.ExecuteContext(ctx))
 	if err == nil {
 		return exitOK
 	}

@@ -58,6 +58,9 @@ func (a *app) shapedFormat(offered []string) (string, error) {
 		return "", usagef("-o json", "%s shapes JSON: it does not go with --output %s", s.flag, asked)
 	}
 	if !slices.Contains(offered, format) {
+		if !s.named() { // what stands in the environment speaks to all verbs
+			return offered[0], nil
+		}
 		return "", usagef("-o "+offered[0], "%s shapes JSON, and this command offers %s", s.flag, strings.Join(offered, ", "))
 	}
 	if a.shaper != nil {

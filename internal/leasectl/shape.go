@@ -18,6 +18,9 @@ type shape struct {
 	print func(ctx context.Context, w io.Writer, value any) error
 }
 
+// named tells that a flag of this call asked for it.
+func (s *shape) named() bool { return strings.HasPrefix(s.flag, "--") }
+
 // templatePrefix begins an output format that is a template.
 const templatePrefix = "go-template="
 
@@ -151,4 +154,19 @@ func (s *shape) printAll(ctx context.Context, r io.Reader, out io.Writer) error 
 func (sh *shaper) finish() error {
 	_ = sh.in.Close()
 	return <-sh.done
+}
+
+// finishShaping ends what --jq or a template began, and returns how the verb ended with it.
+func (a *app) finishShaping(err error) error {
+	if a.shaper == nil {
+		return err
+	}
+	serr := a.shaper.finish()
+	switch {
+	case serr != nil && (err == nil || errors.Is(err, serr)):
+		return serr // it says what is wrong, and not where it was met
+	case err == nil && a.out != io.Writer(a.shaper.in) && a.settings.shape.named():
+		a.notef("warning: %s has shaped nothing: this command prints no JSON", a.settings.shape.flag)
+	}
+	return err
 }
