@@ -151,13 +151,18 @@ func countQueues(ctx context.Context, store *coord.Store, queues []string, since
 	return all, err
 }
 
-// settingsGets is how many gets tell the settings of one queue.
-const settingsGets = 4
+const (
+	// settingsGets is how many gets tell the settings of one queue.
+	settingsGets = 4
+	// settingsAtOnce is of how many queues they are read with one request, which has
+	// room for 128 gets.
+	settingsAtOnce = 16
+)
 
-// readSettings reads configs, and counts what need not be looked at: few requests for many queues.
+// readSettings reads configs and registrations, and counts what need not be looked at.
 func readSettings(ctx context.Context, store *coord.Store, queues []string, since time.Time) (all []*counter, err error) {
 	now := time.Now()
-	for group := range slices.Chunk(queues, 16) {
+	for group := range slices.Chunk(queues, settingsAtOnce) {
 		var gets []clientv3.Op
 		for _, name := range group {
 			q := store.Keys().Queue(name)

@@ -67,7 +67,7 @@ func (r reader) scanParts(ctx context.Context, parts []part) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case isDenied(err): // not all of it could be known before
+	case isDenied(err): // at the beginning of a directory, and not all of it could be known before
 		return r.scanAlone(ctx, parts[begun:])
 	}
 	return err
