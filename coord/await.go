@@ -16,8 +16,10 @@ const lookAgain = 10 * time.Second
 // AwaitChange blocks until one of the keys is written or deleted at revision rev
 // or later, or until it is time to look again although no watch has said so: a
 // watch is a hint, and its stream can die silently. Then the caller reads. The error
-// is ctx's cause, and nothing else.
+// is ctx's cause, or [ErrClosed] when the client was closed, and nothing else.
 func (s *Store) AwaitChange(ctx context.Context, rev int64, keys ...string) error {
+	ctx, stop := s.whileOpen(ctx)
+	defer stop()
 	watchCtx, cancel := context.WithTimeout(ctx, lookAgain/2+rand.N(lookAgain))
 	defer cancel()
 	stream := s.streams.Load()

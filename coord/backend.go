@@ -36,6 +36,20 @@ type Txn struct {
 	InOrder bool
 }
 
+// reads is a key that may be read by whoever may send the Txn: one that it compares, or
+// else gets. Every Txn of ours has one.
+func (t Txn) reads() string {
+	if len(t.If) > 0 {
+		return string(t.If[0].KeyBytes())
+	}
+	for _, op := range t.Then {
+		if op.IsGet() {
+			return string(op.KeyBytes())
+		}
+	}
+	return ""
+}
+
 // backend is the whole of etcd that Leasekit uses, so that something else can
 // stand in for it.
 type backend interface {

@@ -46,11 +46,11 @@ func (b *batch) full() bool {
 
 // fits tells whether u may join.
 func (b *batch) fits(u *unit) bool {
-	if b.held && u.txn.InOrder || u.meets(b.passed) {
+	if /*mutant:order-held*/ b.held && u.txn.InOrder || /*mutant:order-passed*/ u.meets(b.passed) {
 		return false
 	}
 	for _, o := range b.open {
-		if o.meets(u) {
+		if o.meets(u) { //mutant:order-open-flight
 			return false
 		}
 	}

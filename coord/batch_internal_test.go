@@ -11,7 +11,7 @@ import (
 
 // unitOf builds a unit from words: "w:k" puts k, "d:k" deletes it, "c:k"
 // compares it, "r:k" reads it in Then, "e:k" reads it in Else, "D:k" deletes the
-// prefix k, "n:k" puts k in a nested Txn, "m:k" compares it there.
+// prefix k, "n:k" puts k in a nested Txn, "m:k" compares it there; "o" keeps its order.
 func unitOf(words string) *unit {
 	t := Txn{Origin: words}
 	for word := range strings.FieldsSeq(words) {
@@ -33,6 +33,8 @@ func unitOf(words string) *unit {
 			t.Then = append(t.Then, clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut(k, "")}, nil))
 		case "m":
 			t.Then = append(t.Then, clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(k), "=", 1)}, nil, nil))
+		case "o":
+			t.InOrder = true
 		}
 	}
 	return newUnit(t)
@@ -86,6 +88,7 @@ func TestComposeKeepsUnitsThatMeetApart(t *testing.T) {
 			[][]string{{"w:a", "w:d"}, {"c:a w:b"}, {"c:b w:c"}, {"w:b"}},
 		},
 		{"nobody overtakes a range", []string{"w:a", "D:p", "w:p1", "w:z"}, [][]string{{"w:a"}, {"D:p"}, {"w:p1", "w:z"}}},
+		{"order is kept behind one that waits", []string{"w:a", "o w:a", "o w:b", "w:c"}, [][]string{{"w:a", "w:c"}, {"o w:a", "o w:b"}}},
 		{"a range first", []string{"D:p", "w:a", "w:b"}, [][]string{{"D:p"}, {"w:a", "w:b"}}},
 	}
 	for _, tt := range tests {

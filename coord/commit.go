@@ -35,7 +35,7 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 		if f.Key == "" || f.Token <= 0 {
 			return Result{}, fmt.Errorf("commit: %w", &InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
 		}
-		txn.If = append(txn.If, f.Cmps()...)
+		txn.If = append(txn.If, f.Cmps()...) //mutant:commit-fences
 		txn.Else = append(txn.Else, clientv3.OpGet(f.Key))
 	}
 	r, err := s.committer.Do(ctx, txn)
@@ -83,7 +83,7 @@ func (k Keyspace) CheckOps(ops []clientv3.Op) error {
 		if key == "" {
 			return &InputError{Field: "ops", Value: key, Reason: "etcd keys are not empty"}
 		}
-		if !op.IsGet() && reaches(key, string(op.RangeBytes()), k.root) {
+		if !op.IsGet() && reaches(key, string(op.RangeBytes()), k.root) { //mutant:commit-outside-root
 			return &InputError{Field: "ops", Value: key, Reason: "writes under " + k.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
 		}
 	}

@@ -86,7 +86,7 @@ func TestErrorsMatchBySituation(t *testing.T) {
 	for err, words := range map[error][]string{
 		fenced:                                   {"/k", "5", "7"},
 		&coord.FencedError{Key: "/k", Wanted: 5}: {"/k", "gone", "5"},
-		&coord.FencedError{Key: "/k", Wanted: 5, Current: 5}: {"/k", "5", "another claim"},
+		&coord.FencedError{Key: "/k", Wanted: 5, Current: 5}: {"/k", "5", "another claim: the nonce is a wrong one"},
 		input: {"queue", "too long", "..."},
 	} {
 		for _, word := range words {

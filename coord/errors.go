@@ -25,7 +25,7 @@ var (
 	// ErrHistoryRewound means that the cluster's history went back, as after a
 	// restore from a backup. It matches ErrSessionLost too.
 	ErrHistoryRewound = fmt.Errorf("%w: etcd's history went back", ErrSessionLost)
-	// ErrClosed means that the session, committer or queue was closed by us.
+	// ErrClosed means that the session, committer, queue or etcd client was closed by us.
 	ErrClosed = errors.New("closed")
 )
 
@@ -83,7 +83,7 @@ func (e *FencedError) Error() string {
 		return fmt.Sprintf("fenced: %s is gone, token %s is no longer current", e.Key, e.Wanted)
 	}
 	if e.Current == e.Wanted {
-		return fmt.Sprintf("fenced: %s is at token %s again, but of another claim: etcd's history went back", e.Key, e.Wanted)
+		return fmt.Sprintf("fenced: %s is at token %s, but of another claim: the nonce is a wrong one, or etcd's history went back", e.Key, e.Wanted)
 	}
 	return fmt.Sprintf("fenced: %s is at token %s, not %s", e.Key, e.Current, e.Wanted)
 }
@@ -111,6 +111,7 @@ var errCutShort = errors.New("closed before the answer came")
 // then complains.
 var definite = []error{
 	rpctypes.ErrLeaseNotFound,
+	rpctypes.ErrLeaseTTLTooLarge,
 	rpctypes.ErrTooManyOps,
 	rpctypes.ErrDuplicateKey,
 	rpctypes.ErrEmptyKey,
@@ -130,7 +131,7 @@ var definite = []error{
 
 // notApplied tells whether err proves that the request changed nothing.
 func notApplied(err error) bool {
-	if errors.Is(err, errNotSent) {
+	if errors.Is(err, errNotSent) || errors.Is(err, errClientClosed) {
 		return true
 	}
 	err = rpctypes.Error(err)
@@ -139,7 +140,8 @@ func notApplied(err error) bool {
 			return true
 		}
 	}
-	return tooLargeToSend(err)
+	//mutant:no-space-ambiguous
+	return tooLargeToSend(err) //mutant:deadline-ambiguous
 }
 
 // errNotSent marks requests that were given up before they were sent.
@@ -185,8 +187,11 @@ func isDenied(err error) bool {
 }
 
 // isAuthError tells that no repeat will help: the client has refreshed its token
-// already where that was the cause.
+// already where that was the cause, or it is closed.
 func isAuthError(err error) bool {
+	if errors.Is(err, errClientClosed) {
+		return true
+	}
 	c := codeOf(err)
 	return c == codes.PermissionDenied || c == codes.Unauthenticated
 }

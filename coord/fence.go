@@ -32,7 +32,7 @@ func (f Fence) IsZero() bool { return f == Fence{} }
 // happen only while the claim is current. Those of a fence without a token never
 // hold: it belongs to no claim.
 func (f Fence) Cmps() []clientv3.Cmp {
-	if f.Token <= 0 {
+	if f.Token <= 0 { //mutant:fence-without-token
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(f.Key), "<", 0)}
 	}
 	return guardOf(f.Key, int64(f.Token), f.Nonce)
@@ -45,19 +45,21 @@ func guardOf(key string, rev int64, nonce string) []clientv3.Cmp {
 	if nonce == "" || rev == 0 {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}
 	}
-	// Between head and head+0xff lies exactly what begins with head: JSON holds
-	// no byte 0xff. Values are compared bytewise.
+	// Between the head without its closing quote and the head and 0xff lies what
+	// begins with head, and the head itself, which is what is left of a record that
+	// was cut there. JSON holds no byte 0xff. Values are compared bytewise.
 	head := headOf(nonce)
+	open := head[:len(head)-1]
 	cmps := make([]clientv3.Cmp, 3, 8)
 	// Filled in where they are: clientv3.Compare clones, and this is in every write.
 	raw := []byte(key)
 	mod, above, below := cmps[0].GetCompare(), cmps[1].GetCompare(), cmps[2].GetCompare()
 	mod.Key, mod.Target, mod.TargetUnion = raw, pb.Compare_MOD, &pb.Compare_ModRevision{ModRevision: rev}
-	above.Key, above.Target, above.TargetUnion = raw, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(head)}
-	above.Result = pb.Compare_GREATER
+	above.Key, above.Target, above.TargetUnion = raw, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(open)}
+	above.Result = pb.Compare_GREATER //mutant:fence-nonce-above
 	below.Key, below.Target, below.TargetUnion = raw, pb.Compare_VALUE, &pb.Compare_Value{Value: []byte(head + "\xff")}
-	below.Result = pb.Compare_LESS
-	return cmps
+	below.Result = pb.Compare_LESS //mutant:fence-nonce-below
+	return cmps                    //mutant:fence-revision
 }
 
 // NewNonce returns 16 random hex digits: the first field of every record, fresh

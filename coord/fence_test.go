@@ -164,3 +164,29 @@ func TestNonceOf(t *testing.T) {
 		seen[n] = true
 	}
 }
+
+// A record that was cut behind its head, by hand or by a copy that broke off, still has the head that its guard compares.
+func TestFenceHoldsForWhatWasCutBehindItsHead(t *testing.T) {
+	cl := etcdtest.Shared(t).Client(t)
+	key := etcdtest.Root(t) + "cut"
+	for value, want := range map[string]bool{
+		`{"w":"` + midNonce + `"`:        true,
+		`{"w":"` + midNonce + `"}`:       true,
+		`{"w":"` + midNonce + `",`:       true,
+		`{"w":"` + midNonce:              false,
+		`{"w":"` + lowNonce + `"`:        false,
+		`{"w":"` + highNonce + `"`:       false,
+		`{"w":"` + midNonce + "\"\xff":   false,
+		`{"w":"` + midNonce[:15] + `0"}`: false,
+	} {
+		resp, err := cl.Put(in(t), key, value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fence := coord.Fence{Key: key, Token: coord.Token(resp.Header.Revision), Nonce: midNonce}
+		got, err := cl.Txn(in(t)).If(fence.Cmps()...).Then(clientv3.OpGet(key)).Commit()
+		if err != nil || got.Succeeded != want {
+			t.Errorf("%q: the fence holds: %v, %v; want %v", value, got.Succeeded, err, want)
+		}
+	}
+}

@@ -68,9 +68,10 @@ func (t claimTxns) force(f Fence, to entryView, why holderRecord, now time.Time)
 	rec := holderRecord{Nonce: NewNonce(), By: why.By, Reason: why.Reason, Since: now.UTC().Truncate(time.Millisecond)}
 	if to.key == "" {
 		return Txn{
-			Origin: "force", If: f.Cmps(),
-			Then: []clientv3.Op{clientv3.OpPut(f.Key, record(rec))},
-			Else: []clientv3.Op{clientv3.OpGet(f.Key)},
+			Origin: "force",
+			If:     f.Cmps(), //mutant:force-shown
+			Then:   []clientv3.Op{clientv3.OpPut(f.Key, record(rec))},
+			Else:   []clientv3.Op{clientv3.OpGet(f.Key)},
 		}
 	}
 	txn := t.transfer(f, to, now)

@@ -30,7 +30,7 @@ func (h *highWater) read() mark {
 func (h *highWater) raise(before mark, rev int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if before.history == h.at.history {
+	if before.history == h.at.history { //mutant:rewind-lifts-nothing
 		h.at.rev = max(h.at.rev, rev)
 	}
 }
@@ -41,7 +41,7 @@ func (h *highWater) raise(before mark, rev int64) {
 func (h *highWater) rewind(before mark, rev int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if before.history != h.at.history {
+	if before.history != h.at.history { //mutant:rewind-once
 		return false
 	}
 	h.at = mark{rev: rev, history: h.at.history + 1}

@@ -32,9 +32,9 @@ func hoist(units []*unit) (shared []clientv3.Cmp, rest [][]clientv3.Cmp) {
 		first, ok := hoisted[q]
 		if !ok && len(shared) < maxHoisted {
 			first, hoisted[q] = c, c
-			shared = append(shared, clientv3.FromCompare(c))
+			shared = append(shared, clientv3.FromCompare(c)) //mutant:lean-makes-compares
 		}
-		return first != nil && sameCompare(first, c)
+		return first != nil && /*mutant:lean-same-compare*/ sameCompare(first, c)
 	}
 	rest = make([][]clientv3.Cmp, len(units))
 	for i, u := range units {

@@ -190,8 +190,8 @@ func (h *Hold) followed(ctx context.Context, wrote []string) (claims.Verdict, er
 		return claims.Unsure, err
 	case ev == nil:
 		return claims.Refused, nil
-	case ev.Type == clientv3.EventTypeDelete && slices.Contains(wrote, ""),
-		ev.Type == clientv3.EventTypePut && slices.Contains(wrote, NonceOf(ev.Kv.Value)):
+	case ev.Type == clientv3.EventTypeDelete && /*mutant:followed-delete*/ slices.Contains(wrote, ""),
+		ev.Type == clientv3.EventTypePut && /*mutant:followed-put*/ slices.Contains(wrote, NonceOf(ev.Kv.Value)):
 		return claims.Applied, nil
 	}
 	return claims.Fenced, &FencedError{Key: h.fence.Key, Wanted: h.fence.Token, Current: Token(ev.Kv.ModRevision)}

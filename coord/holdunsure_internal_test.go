@@ -7,6 +7,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
 // lostWith loses the answer of a session's next write to the lock and ends the lane that
@@ -26,6 +28,14 @@ func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func(
 		f.refuse = errLost
 	}
 	l.faultsAt(l.keys, writes, f)
+}
+
+// deleteSlot takes the lock from its owner as somebody with etcdctl does.
+func (l *line) deleteSlot(h *Hold) {
+	l.t.Helper()
+	if _, err := l.client.Delete(within(l.t), h.fence.Key); err != nil {
+		l.t.Error(err)
+	}
 }
 
 // force gives the lock to a waiter, as an operator does.
@@ -60,14 +70,15 @@ func TestGivingUpInDoubt(t *testing.T) {
 		want     error
 		mustHold string
 	}{
-		"a transfer that arrived":               {true, handed, true, transfer, func(scene) {}, nil, "b"},
-		"a transfer that arrived, then forced":  {true, handed, true, transfer, func(s scene) { s.l.force(s.c) }, nil, "c"},
-		"a transfer that did not, then forced":  {true, handed, false, transfer, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
-		"a transfer that did not, forced to b":  {true, handed, false, transfer, func(s scene) { s.l.force(s.b) }, nil, "b"},
-		"a hand-over that arrived":              {true, handed, true, release, func(scene) {}, nil, "b"},
-		"a hand-over that did not, then forced": {true, handed, false, release, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
-		"a release that arrived":                {false, "delete slot,", true, release, func(scene) {}, nil, ""},
-		"a release that did not, then forced":   {false, "delete slot,", false, release, func(s scene) { s.l.forceFree() }, ErrFenced, ""},
+		"a transfer that arrived":                {true, handed, true, transfer, func(scene) {}, nil, "b"},
+		"a transfer that arrived, then forced":   {true, handed, true, transfer, func(s scene) { s.l.force(s.c) }, nil, "c"},
+		"a transfer that did not, then forced":   {true, handed, false, transfer, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
+		"a transfer that did not, forced to b":   {true, handed, false, transfer, func(s scene) { s.l.force(s.b) }, nil, "b"},
+		"a hand-over that arrived":               {true, handed, true, release, func(scene) {}, nil, "b"},
+		"a hand-over that did not, then forced":  {true, handed, false, release, func(s scene) { s.l.force(s.c) }, ErrFenced, "c"},
+		"a hand-over that did not, then deleted": {true, handed, false, release, func(s scene) { s.l.deleteSlot(s.h) }, ErrFenced, "b"},
+		"a release that arrived":                 {false, "delete slot,", true, release, func(scene) {}, nil, ""},
+		"a release that did not, then forced":    {false, "delete slot,", false, release, func(s scene) { s.l.forceFree() }, ErrFenced, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +141,8 @@ func (l *line) forceFree() {
 // Where history does not reach back to the claim, nothing tells.
 func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t)) // others need their history
+	l := &line{world: w, t: t, keys: w.store.keys.lock("l")}
 	a := l.session(t)
 	h := <-l.acquires(within(t), a)
 	l.lostWith(a, "delete slot,", false, func() {

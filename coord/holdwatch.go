@@ -20,7 +20,7 @@ func (h *Hold) watch(ctx context.Context) {
 			resp, err := s.store.Get(ctx, h.fence.Key)
 			if err == nil {
 				if err := h.judge(resp.Kvs); err != nil {
-					h.taken(ctx, err)
+					h.taken(ctx, err) //mutant:hold-taken
 					return
 				}
 				from = resp.Header.Revision + 1

@@ -15,7 +15,7 @@ import (
 // claims.ErrTaken when the nonce is in the book already. It is for the packages of
 // Leasekit.
 func (s *Session) Track(nonce string, end claims.End) error {
-	if err := s.Err(); err != nil {
+	if err := s.Err(); err != nil { //mutant:claim-after-loss
 		return err
 	}
 	err := s.book.Track(nonce, end)

@@ -3,6 +3,7 @@ package coord
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -193,6 +194,11 @@ func (k Keyspace) Parse(key string) (p ParsedKey, ok bool) {
 		return parseClaimKey(seg)
 	}
 	return ParsedKey{}, false
+}
+
+// misnamed tells whether the key holds a name that [ValidateName] refuses.
+func (p ParsedKey) misnamed() bool {
+	return slices.ContainsFunc([]string{p.Name, p.Queue, p.ID}, func(name string) bool { return name != "" && ValidateName("name", name) != nil })
 }
 
 // parseClaimKey parses locks/<name>/holder, elections/<name>/leader,

@@ -64,7 +64,7 @@ const stubborn = 3
 func laneValue(nonce string) string { return headOf(nonce) + "}" }
 
 func isLaneValue(value []byte, nonce string) bool {
-	return bytes.Equal(value, []byte(laneValue(nonce)))
+	return bytes.Equal(value, []byte(laneValue(nonce))) //mutant:lane-nonce
 }
 
 // wrap makes the lane's Txn of a batch. The compare closes the race with an
@@ -89,7 +89,8 @@ func (l *lane) wrap(units []*unit, nonce string, lean bool) Txn {
 		then = append(then, clientv3.OpTxn(cmps, ops, els))
 	}
 	return Txn{
-		If:   append(shared, clientv3.Compare(clientv3.ModRevision(l.key), "=", l.last)),
+		If: append(shared,
+			clientv3.Compare(clientv3.ModRevision(l.key), "=", l.last)), //mutant:lane-compare
 		Then: then,
 		Else: []clientv3.Op{clientv3.OpGet(l.key)},
 	}
@@ -138,15 +139,15 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 			// A common compare does not hold. The nonce stays, so that an earlier try
 			// that arrives yet is found out like any.
 			lean = false
-			txn = l.wrap(units, nonce, lean)
+			txn = l.wrap(units, nonce, lean) //mutant:lean-plain-nonce
 			continue
 		case err == nil:
 			return l.lost(way, s, units, resp.Responses[0].GetResponseRange(), nonce, doubt)
-		case notApplied(err) && doubt == nil:
+		case notApplied(err) && /*mutant:refused-in-doubt*/ doubt == nil:
 			return l.refused(way, s, units, err)
 		case way.life.Err() != nil:
 			l.gone = true
-			l.failOpen(units, unknown(errCutShort, err))
+			l.failOpen(units, unknown(errCutShort, err)) //mutant:close-cuts-short
 			return nil
 		case isNoSpace(err) && doubt == nil:
 			return l.full(way, s, units, nonce, err)
@@ -155,7 +156,7 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 		case isNoSpace(err), final(err, try):
 			return l.supersede(way, s, units, nonce, err)
 		}
-		doubt = err
+		doubt = err //mutant:answer-lost
 		tell(units, err)
 		s.log.Debug("answer lost, repeat batch", zap.String("lane", l.key), zap.Int("try", try), zap.Error(err))
 		// The loop's head or the next try's error tells when a ctx ends meanwhile.
@@ -171,7 +172,7 @@ func (l *lane) full(way route, s *Store, units []*unit, nonce string, cause erro
 	if err != nil {
 		return l.supersede(way, s, units, nonce, cause)
 	}
-	if holds(found[0], nonce) > 0 {
+	if holds(found[0], nonce) > 0 { //mutant:no-space-applied
 		return l.lost(way, s, units, found[0], nonce, cause)
 	}
 	refuseWithoutLane(way, s, units, cause)
@@ -215,7 +216,7 @@ func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause
 	case got == nil && isNoSpace(cause):
 		refuseWithoutLane(way, s, units, cause)
 		return nil
-	case got == nil:
+	case got == nil: //mutant:late-original
 		return l.refused(way, s, units, cause)
 	}
 	return l.lost(way, s, units, got, nonce, cause)
@@ -224,7 +225,7 @@ func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause
 // failOpen settles units whose outcome may change yet, until the lane has ended.
 func (l *lane) failOpen(units []*unit, err error) {
 	for _, u := range units {
-		u.fixed = l.ended
+		u.fixed = l.ended //mutant:outcome-fixed
 		u.settle(Result{}, err)
 	}
 }
@@ -281,7 +282,7 @@ func (l *lane) lost(way route, s *Store, units []*unit, got *pb.RangeResponse, n
 		return nil
 	}
 	l.gone = true
-	if doubt != nil {
+	if doubt != nil { //mutant:lane-lost-in-doubt
 		failAll(units, unknown(errLaneGone, doubt))
 		return nil
 	}
@@ -303,7 +304,7 @@ func (l *lane) refused(way route, s *Store, units []*unit, err error) error {
 	if err := l.fly(way, s, units[:half]); err != nil {
 		return err
 	}
-	if l.gone {
+	if l.gone { //mutant:lane-gone
 		return errLaneGone
 	}
 	return l.fly(way, s, units[half:])
@@ -323,7 +324,7 @@ func settleAll(ctx context.Context, s *Store, units []*unit, resp *clientv3.TxnR
 	var refused []replayed
 	for i, u := range units {
 		r := judge(resp.Responses[i+1].GetResponseTxn(), resp.Header.Revision)
-		if lean && !r.Succeeded && len(u.txn.Else) > 0 {
+		if lean && !r.Succeeded && len(u.txn.Else) > 0 { //mutant:lean-refusal-read
 			refused = append(refused, replayed{unit: u})
 			continue
 		}

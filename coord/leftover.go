@@ -20,7 +20,9 @@ func (k Keyspace) CheckMeta(kvs []*mvccpb.KeyValue) error { return checkSchema(k
 //     without a lease, which would never go away; the claims of such a session are
 //     orphans from then on;
 //   - a payload or progress whose job is neither live nor dead;
-//   - an inbox entry whose job is not claimed by that assignment.
+//   - an inbox entry whose job is not claimed by that assignment;
+//   - whatever has a name that [ValidateName] refuses, as after a put by hand: no
+//     program takes it by that name.
 //
 // Of what was seen the key, the mod revision and, where there is one, the value
 // count. errs[i] belongs to seen[i]: nil when it was deleted; [ErrRefused] when it
@@ -59,8 +61,8 @@ func (s *Store) DeleteLeftovers(ctx context.Context, seen []*mvccpb.KeyValue) (e
 type leftoverTxns struct{ space Keyspace }
 
 // remove deletes one leftover. The guard closes the race with whoever writes the key
-// again. What else is compared is that it belongs to nothing: without a lease nobody
-// keeps it alive; a job of that id, or its dead letter, needs payload and progress;
+// again, and is all there is for a key of a name that nobody can use. What else is
+// compared is that the key belongs to nothing: without a lease nobody keeps it alive; a job of that id, or its dead letter, needs payload and progress;
 // and an inbox entry is current exactly while the job has its revision, since both
 // are put by one Txn.
 func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
@@ -74,17 +76,18 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
 	}
 	txn := Txn{
 		Origin: "leftover",
-		If:     guardOf(key, rev, NonceOf(kv.Value)),
+		If:     guardOf(key, rev, NonceOf(kv.Value)), //mutant:leftover-guard
 		Then:   []clientv3.Op{clientv3.OpDelete(key)},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}
 	q := t.space.Queue(p.Queue)
 	switch {
+	case p.misnamed():
 	case p.Kind == "sessions", p.Kind == "lanes", p.Kind == "workers", p.Kind == "done", p.Kind == "refused", p.Name != "" && p.Session != "":
 		txn.If = append(txn.If, clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease))
 	case p.Kind == "payloads", p.Kind == "progress":
 		for _, owner := range []string{q.Job(p.ID), q.Dead(p.ID)} {
-			txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(owner), "=", 0))
+			txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(owner), "=", 0)) //mutant:leftover-owner
 			txn.Else = append(txn.Else, clientv3.OpGet(owner))
 		}
 	case p.Kind == "assigned":

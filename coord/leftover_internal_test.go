@@ -48,6 +48,11 @@ var leftoverCases = []leftoverCase{
 	{"a refusal", func(_ Keyspace, q QueueKeys) string { return q.Refused("x") }, "{}", []string{"key mod =", "key lease ="}},
 	{"a payload", func(_ Keyspace, q QueueKeys) string { return q.Payload("x") }, "pay", []string{"key mod =", "job create =", "dead create ="}},
 	{"progress", func(_ Keyspace, q QueueKeys) string { return q.Progress("x") }, "{}", []string{"key mod =", "job create =", "dead create ="}},
+	{"a job of a name that nobody can use", func(_ Keyspace, q QueueKeys) string { return q.Job("x\x1b") }, `{"w":"` + midClaim + `"}`,
+		[]string{"key mod =", "key value >", "key value <"}},
+	{"a lock of a name that nobody can use", func(k Keyspace, _ QueueKeys) string { return k.lock("l\n").only }, "{}", []string{"key mod ="}},
+	{"a session's record, cut behind its head", func(k Keyspace, _ QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"`,
+		[]string{"key mod =", "key value >", "key value <", "key lease ="}},
 	{"an inbox entry", func(_ Keyspace, q QueueKeys) string { return q.Assigned(leftoverSID, "x") }, "{}", []string{"key mod =", "job mod !="}},
 }
 

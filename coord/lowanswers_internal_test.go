@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -69,6 +72,125 @@ func TestOneLowAnswerIsNoRewind(t *testing.T) {
 	b.rewind(60)
 	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, ErrHistoryRewound) {
 		t.Errorf("after a rewind: %v", err)
+	}
+}
+
+// oneKey lets its user read the range [key, end) and nothing else, as a role of etcd
+// does, and carries reading Txns, all of which find nothing.
+type oneKey struct {
+	*stubEtcd
+	key, end string
+}
+
+func (b *oneKey) may(key string, opts ...clientv3.OpOption) bool {
+	op := clientv3.OpGet(key, opts...)
+	return b.key <= key && string(op.RangeBytes()) <= b.end && key < b.end
+}
+
+func (b *oneKey) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if !b.may(key, opts...) {
+		return nil, rpctypes.ErrPermissionDenied
+	}
+	return b.stubEtcd.get(ctx, key, opts...)
+}
+
+func (b *oneKey) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+	if !b.may(from, opts...) {
+		return nil, rpctypes.ErrPermissionDenied
+	}
+	return b.stubEtcd.scan(ctx, from, each, opts...)
+}
+
+func (b *oneKey) txn(context.Context, Txn) (*clientv3.TxnResponse, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return &clientv3.TxnResponse{Header: &pb.ResponseHeader{Revision: b.rev}}, nil
+}
+
+// A role need not read meta, nor anything but what it asks for: whatever request meets
+// a history that went back, it can be confirmed.
+func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
+	const key, prefix = "/leasekit/q/k", "/leasekit/q/"
+	for name, ask := range map[string]func(context.Context, *Store) error{
+		"get": func(ctx context.Context, s *Store) error {
+			_, err := s.Get(ctx, key)
+			return err
+		},
+		"get of a range": func(ctx context.Context, s *Store) error {
+			_, err := s.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithLimit(1))
+			return err
+		},
+		"list": func(ctx context.Context, s *Store) error {
+			_, err := s.List(ctx, prefix)
+			return err
+		},
+		"names": func(ctx context.Context, s *Store) error {
+			return s.ScanNames(ctx, prefix, func(string) string { return "" })
+		},
+		"lists of several prefixes": func(ctx context.Context, s *Store) error {
+			_, err := s.ScanEach(ctx, []string{prefix + "a", prefix + "b"}, 0, func(int, []*mvccpb.KeyValue) bool { return true })
+			return err
+		},
+		"reads together": func(ctx context.Context, s *Store) error {
+			_, err := s.Read(ctx, clientv3.OpGet(key))
+			return err
+		},
+		"a write": func(ctx context.Context, s *Store) error {
+			_, err := s.txn(ctx, Txn{If: guardOf(key, 5, NewNonce()), Then: []clientv3.Op{clientv3.OpPut("/elsewhere", "")}})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys, err := NewKeyspace("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &oneKey{stubEtcd: newStubEtcd(), key: prefix, end: clientv3.GetPrefixRangeEnd(prefix)}
+			s := newStore(b, keys, nil)
+			rewound := s.Rewound()
+			if err := ask(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			b.rewind(60)
+			if err := ask(t.Context(), s); !errors.Is(err, ErrHistoryRewound) {
+				t.Errorf("after a rewind: %v", err)
+			}
+			select {
+			case <-rewound:
+			default:
+				t.Error("the rewind was not announced")
+			}
+		})
+	}
+}
+
+// A watch that is answered from an older history has that confirmed by what it watches.
+func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
+	const prefix = "/leasekit/q/"
+	for _, watched := range []string{prefix, prefix + "config"} {
+		keys, err := NewKeyspace("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &oneKey{stubEtcd: newStubEtcd(), key: watched, end: clientv3.GetPrefixRangeEnd(watched)}
+		s := newStore(b, keys, nil)
+		m := s.Mirror(0, 0)
+		m.Add(watched, &revisions{})
+		f := m.feeds[0]
+		if err := m.list(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		rewound := s.Rewound()
+		b.rewind(60)
+		created := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: b.rev}, Created: true}
+		if err := m.take(t.Context(), f, created, s.high.read()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-rewound:
+		default:
+			t.Errorf("watching %s, the rewind was not announced", watched)
+		}
 	}
 }
 

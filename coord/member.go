@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -35,8 +36,8 @@ func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
 }
 
 // Run keeps a session alive until ctx ends, then closes it and returns nil. It
-// returns an error only for a configuration that can never work, or when the first
-// session is denied by etcd's roles; later ones are tried again. A session that
+// returns an error only for a configuration that can never work, when the client is
+// closed, or when the first session is denied by etcd's roles; later ones are tried again. A session that
 // was lost is closed behind its successor, once its claims are given up or its
 // TTL has passed. When Run returns, every session is closed. Run it once.
 func (m *Member) Run(ctx context.Context) error {
@@ -67,7 +68,7 @@ func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
 			if time.Since(opened) > m.cfg.TTL {
 				try = 0
 			}
-		case isInvalid(err), first && isDenied(err):
+		case isInvalid(err), errors.Is(err, errClientClosed), first && isDenied(err):
 			return err
 		case ctx.Err() == nil:
 			m.cfg.Logger.Warn("open session", zap.Error(err))

@@ -58,16 +58,17 @@ type feed struct {
 // how long the watches may be silent before they are asked for a sign of life; after
 // another quiet without one they are opened again on another stream; 0 means 10 s.
 // ScanEvery is the pause between full lists that back the watch, jittered by a fifth;
-// 0 means 5 min. What is negative counts as 0, and what is below 10 ms as 10 ms.
+// 0 means 5 min. What is negative counts as 0, what is below 10 ms as 10 ms, and what
+// is above 24 h as 24 h.
 func (s *Store) Mirror(quiet, scanEvery time.Duration) *Mirror {
-	atLeast := func(d, standard time.Duration) time.Duration {
+	within := func(d, standard time.Duration) time.Duration {
 		if d <= 0 {
 			return standard
 		}
-		return max(d, 10*time.Millisecond)
+		return min(max(d, 10*time.Millisecond), 24*time.Hour)
 	}
 	return &Mirror{
-		store: s, quiet: atLeast(quiet, 10*time.Second), scan: atLeast(scanEvery, 5*time.Minute),
+		store: s, quiet: within(quiet, 10*time.Second), scan: within(scanEvery, 5*time.Minute),
 		id: NewNonce(), synced: make(chan struct{}),
 	}
 }
@@ -84,8 +85,10 @@ func (m *Mirror) Add(prefix string, sink Sink) {
 func (m *Mirror) Synced() <-chan struct{} { return m.synced }
 
 // Run mirrors until ctx ends, and returns nil then. Errors of etcd are logged and
-// survived.
+// survived; [ErrClosed] means that the client was closed.
 func (m *Mirror) Run(ctx context.Context) error {
+	ctx, stop := m.store.whileOpen(ctx)
+	defer stop()
 	var wg sync.WaitGroup
 	for _, f := range m.feeds {
 		wg.Go(func() { m.follow(ctx, f) })
@@ -102,6 +105,9 @@ func (m *Mirror) Run(ctx context.Context) error {
 		close(m.synced)
 	})
 	wg.Wait()
+	if m.store.client.Err() != nil && errors.Is(context.Cause(ctx), errClientClosed) {
+		return errClientClosed
+	}
 	return nil
 }
 
@@ -228,15 +234,15 @@ func (m *Mirror) watch(ctx context.Context, f *feed, before mark, scan time.Time
 			}
 		case <-silent.C:
 			// Asked after one Quiet, dead after two: a tick late at most.
-			if m.silence() > 2*m.quiet {
+			if m.silence() > 2*m.quiet { //mutant:mirror-silent
 				m.leave(stream)
 			}
 			if m.streams.Load() != stream {
 				return errors.New("watch is silent")
 			}
-		case <-due.C:
+		case <-due.C: //mutant:mirror-full-list
 			return errRelist
-		case <-rewound:
+		case <-rewound: //mutant:mirror-rewound
 			return errRelist
 		case <-ctx.Done():
 			return nil
@@ -268,7 +274,7 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 // take judges one response and hands its news to the sink.
 func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse, before mark) error {
 	if err := resp.Err(); err != nil {
-		if isCompacted(err) || resp.CompactRevision != 0 {
+		if isCompacted(err) || resp.CompactRevision != 0 { //mutant:mirror-compacted
 			m.store.log.Debug("list again: the watch's revision is compacted", zap.String("prefix", f.prefix))
 			return errRelist
 		}
@@ -277,8 +283,9 @@ func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse,
 	if resp.Header.Revision < f.rev {
 		// A member that lags, or history that went back, which a watch does not
 		// notice: it waits, silently, for a revision that may never come. A
-		// linearizable read tells; if it is a rewind, the store says so.
-		_, _ = m.store.Get(ctx, m.store.keys.Meta())
+		// linearizable read tells; if it is a rewind, the store says so. What is watched
+		// may be read; another key need not be.
+		_, _ = m.store.Get(ctx, f.prefix, clientv3.WithKeysOnly())
 		return nil
 	}
 	if resp.Created {
@@ -299,11 +306,11 @@ func (f *feed) apply(resp clientv3.WatchResponse) {
 	events := resp.Events
 	if len(events) == 0 {
 		if resp.Header.Revision > seen {
-			f.sink.Apply(nil, resp.Header.Revision)
+			f.sink.Apply(nil, resp.Header.Revision) //mutant:feed-progress
 		}
 		return
 	}
-	for len(events) > 0 && events[0].Kv.ModRevision <= seen {
+	for len(events) > 0 && events[0].Kv.ModRevision <= seen { //mutant:feed-repeats
 		events = events[1:]
 	}
 	if len(events) == 0 {

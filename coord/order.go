@@ -25,7 +25,7 @@ func (o *openKeys) meets(u *unit) bool {
 // meets tells whether the unit writes one of the keys, or touches one that is written.
 func (u *unit) meets(keys map[uint64]bool) bool {
 	for _, t := range u.touches {
-		if written, ok := keys[t.key]; ok && (written || t.write) {
+		if written, ok := keys[t.key]; ok && (written || t.write) { //mutant:batch-meets
 			return true
 		}
 	}

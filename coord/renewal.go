@@ -28,7 +28,7 @@ func (s *Session) renewLoop() {
 			continue
 		}
 		if try > 0 {
-			s.doubt()
+			s.doubt() //mutant:own-key-doubted
 		}
 		try = 0
 	}
@@ -68,18 +68,18 @@ func (s *Session) renewOnce() error {
 	if err != nil {
 		return fmt.Errorf("renew lease: %w", err)
 	}
-	if ttl <= 0 {
+	if ttl <= 0 { //mutant:renewal-ttl-zero
 		err := fmt.Errorf("%w: its lease is gone", ErrSessionLost)
 		s.end(err)
 		return err
 	}
 	// An answer that comes after the window ended must not reopen it.
-	if !first && s.Remaining() <= 0 {
+	if !first && s.Remaining() <= 0 { //mutant:renewal-late
 		return s.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trust = trust{sent: sent, ttl: time.Duration(ttl) * time.Second}
+	s.trust = trust{sent: sent, ttl: time.Duration(ttl) * time.Second} //mutant:trust-from-send
 	return nil
 }
 
@@ -93,8 +93,10 @@ func (s *Session) watchClock() {
 		t := time.NewTimer(min(left, s.window().lookEvery()))
 		select {
 		case <-t.C:
-		case <-s.rewound:
+		case <-s.rewound: //mutant:rewind-ends-session
 			s.end(ErrHistoryRewound)
+		case <-s.store.client.Done():
+			s.end(fmt.Errorf("%w: %w", ErrSessionLost, errClientClosed))
 		case <-s.Done():
 		}
 		t.Stop()
@@ -143,7 +145,7 @@ func (s *Session) watchKeyFrom(rev int64, n int) bool {
 				return false
 			}
 			for _, ev := range resp.Events {
-				if ev.Type == clientv3.EventTypeDelete {
+				if ev.Type == clientv3.EventTypeDelete { //mutant:own-key-watched
 					return true
 				}
 			}
@@ -162,7 +164,7 @@ func (s *Session) keyExists() (next int64, ok bool) {
 	if err != nil {
 		return 0, true
 	}
-	return resp.Header.Revision + 1, len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == s.createRev
+	return resp.Header.Revision + 1, len(resp.Kvs) == 1 && /*mutant:own-key-incarnation*/ resp.Kvs[0].CreateRevision == s.createRev
 }
 
 // sleep waits for d; false means that ctx ended first.

@@ -24,17 +24,19 @@ func (l *lane) resolve(ctx context.Context, s *Store, units []*unit, rev int64) 
 		if key == "" {
 			key = l.note(i)
 		}
-		gets[i] = clientv3.OpGet(key, clientv3.WithRev(rev), clientv3.WithKeysOnly())
+		gets[i] = clientv3.OpGet(key,
+			clientv3.WithRev(rev), //mutant:evidence-at-revision
+			clientv3.WithKeysOnly())
 	}
 	found, err := readAll(ctx, s, gets)
 	if err != nil {
-		failAll(units, unknown(err))
+		failAll(units, unknown(err)) //mutant:evidence-gone
 		return
 	}
 	replays := make([]replayed, len(units))
 	for i, u := range units {
 		kvs := found[i].Kvs
-		replays[i] = replayed{unit: u, succeeded: len(kvs) == 1 && kvs[0].ModRevision == rev}
+		replays[i] = replayed{unit: u, succeeded: len(kvs) == 1 && /*mutant:evidence-revision*/ kvs[0].ModRevision == rev}
 	}
 	replay(ctx, s, rev, replays)
 }
@@ -63,7 +65,8 @@ func (p replayed) gets(rev int64) (gets []clientv3.Op, places []int, err error) 
 		if err != nil {
 			return nil, nil, err
 		}
-		gets, places = append(gets, getAt(op, at)), append(places, i)
+		gets = append(gets, getAt(op, at)) //mutant:replay-as-it-was
+		places = append(places, i)
 	}
 	return gets, places, nil
 }
@@ -86,7 +89,7 @@ func replay(ctx context.Context, s *Store, rev int64, replays []replayed) {
 		}
 	}
 	found, err := readAll(ctx, s, all)
-	if isCompacted(err) && !slices.ContainsFunc(reading, func(p replayed) bool { return p.succeeded }) {
+	if isCompacted(err) && !slices.ContainsFunc(reading, func(p replayed) bool { return p.succeeded }) { //mutant:refusal-compacted
 		// A fence that was lost stays lost, and whoever tries again compares with what
 		// it was told: to a refused unit what is there now says as much.
 		all = nil
@@ -112,7 +115,7 @@ func replay(ctx context.Context, s *Store, rev int64, replays []replayed) {
 // unreadable settles a unit whose reads can never be made again. What was refused has
 // done nothing, whatever it would have read; what succeeded is of no use without.
 func (p replayed) unreadable(err error) {
-	if p.succeeded {
+	if p.succeeded { //mutant:refusal-unread
 		p.unit.settle(Result{}, unknown(err))
 	} else {
 		p.unit.settle(Result{}, fmt.Errorf("%w: read what was in its way: %w", ErrRefused, err))
@@ -145,7 +148,7 @@ func readAll(ctx context.Context, s *Store, gets []clientv3.Op) ([]*pb.RangeResp
 	for n := maxReplay; len(gets) > 0; {
 		n = min(len(gets), n)
 		resp, err := readUntilAnswered(ctx, s, gets[:n])
-		if n > 1 && tooMuch(err) {
+		if n > 1 && tooMuch(err) { //mutant:replay-in-parts
 			n /= 2
 			continue
 		}

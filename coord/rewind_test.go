@@ -8,6 +8,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -25,10 +26,16 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// A restore from a backup takes the cluster back to a state in which session and
-// keys exist as before. Those who lived through it must notice.
-func TestHistoryRewound(t *testing.T) {
-	t.Parallel()
+// restorable is one member whose data can be put back to what it was.
+type restorable struct {
+	t            *testing.T
+	endpoints    []string
+	member       *embedetcd.Member
+	data, backup string
+}
+
+func startRestorable(t *testing.T) *restorable {
+	t.Helper()
 	server, err := embedetcd.Start(within(t), embedetcd.Config{Fast: true})
 	if err != nil {
 		t.Fatal(err)
@@ -39,15 +46,32 @@ func TestHistoryRewound(t *testing.T) {
 		}
 	})
 	member := server.Members()[0]
-	restart := func() {
-		t.Helper()
-		if err := member.Restart(within(t)); err != nil {
-			t.Fatal(err)
-		}
+	return &restorable{
+		t: t, endpoints: server.Endpoints(), member: member,
+		data: filepath.Join(server.Dir(), member.Name()), backup: filepath.Join(t.TempDir(), "backup"),
 	}
-	data, backup := filepath.Join(server.Dir(), member.Name()), filepath.Join(t.TempDir(), "backup")
-	client := etcdtest.NewClient(t, server.Endpoints())
-	direct := etcdtest.NewClient(t, server.Endpoints())
+}
+
+// keep makes the backup, restore goes back to it. Both restart the member.
+func (r *restorable) keep()    { r.copied(r.data, r.backup) }
+func (r *restorable) restore() { r.copied(r.backup, r.data) }
+
+func (r *restorable) copied(from, to string) {
+	r.t.Helper()
+	r.member.Stop()
+	copyTree(r.t, from, to)
+	if err := r.member.Restart(within(r.t)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A restore from a backup takes the cluster back to a state in which session and
+// keys exist as before. Those who lived through it must notice.
+func TestHistoryRewound(t *testing.T) {
+	t.Parallel()
+	etcd := startRestorable(t)
+	client := etcdtest.NewClient(t, etcd.endpoints)
+	direct := etcdtest.NewClient(t, etcd.endpoints)
 
 	root := etcdtest.Root(t)
 	s := open(t, client, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
@@ -61,9 +85,7 @@ func TestHistoryRewound(t *testing.T) {
 	put(t, direct, key, "backed up")
 	mem.waitFor(key, "backed up")
 
-	member.Stop()
-	copyTree(t, data, backup)
-	restart()
+	etcd.keep()
 	if _, err := s.Commit(within(t), nil, clientv3.OpPut(root+"c", "")); err == nil {
 		t.Error("a commit under the root was accepted")
 	}
@@ -76,9 +98,7 @@ func TestHistoryRewound(t *testing.T) {
 	mem.waitFor(key, "lost by the restore")
 	rewound := store.Rewound()
 
-	member.Stop()
-	copyTree(t, backup, data)
-	restart()
+	etcd.restore()
 	// Nobody asks: session and mirror find out by themselves.
 	mem.waitFor(key, "backed up")
 	done(t, "the mirror's store sees it", rewound)
@@ -87,6 +107,61 @@ func TestHistoryRewound(t *testing.T) {
 	wantErr(t, "session", s.Err(), coord.ErrSessionLost)
 	put(t, direct, key, "new history")
 	mem.waitFor(key, "new history")
+	cancel()
+	wantErr(t, "run", <-ran, nil)
+}
+
+// A user who may read one prefix and nothing beside it, not even meta, notices too:
+// its mirror shows what the cluster holds now, and its store says so.
+func TestHistoryRewoundUnderANarrowRole(t *testing.T) {
+	t.Parallel()
+	etcd := startRestorable(t)
+	root := etcdtest.Root(t)
+	key := root + "a/k"
+	admin := etcdtest.NewClient(t, etcd.endpoints)
+	grant := func(user string) {
+		t.Helper()
+		_, err := admin.RoleAdd(within(t), user)
+		must(t, err)
+		_, err = admin.UserAdd(within(t), user, "pw")
+		must(t, err)
+		_, err = admin.UserGrantRole(within(t), user, user)
+		must(t, err)
+	}
+	grant("root")
+	grant("narrow")
+	_, err := admin.RoleGrantPermission(within(t), "narrow", root+"a/", clientv3.GetPrefixRangeEnd(root+"a/"), clientv3.PermissionType(clientv3.PermReadWrite))
+	must(t, err)
+	_, err = admin.AuthEnable(within(t))
+	must(t, err)
+	login := func(user string) *clientv3.Client {
+		t.Helper()
+		client, err := clientv3.New(clientv3.Config{Endpoints: etcd.endpoints, Username: user, Password: "pw", Logger: zap.NewNop()})
+		must(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	narrow := login("narrow")
+	store := newStore(t, narrow, root)
+	if _, err := store.Get(within(t), store.Keys().Meta()); err == nil {
+		t.Fatal("the role may read meta")
+	}
+	m, mem := store.Mirror(200*time.Millisecond, 0), newMemory(t)
+	m.Add(root+"a/", mem)
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- m.Run(ctx) }()
+	put(t, narrow, key, "backed up")
+	mem.waitFor(key, "backed up")
+	etcd.keep()
+	for range 20 {
+		put(t, narrow, key, "lost by the restore")
+	}
+	mem.waitFor(key, "lost by the restore")
+	rewound := store.Rewound()
+	etcd.restore()
+	mem.waitFor(key, "backed up")
+	done(t, "the store sees it", rewound)
 	cancel()
 	wantErr(t, "run", <-ran, nil)
 }

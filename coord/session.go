@@ -358,6 +358,8 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	defer close(s.closed)
 	s.end(fmt.Errorf("session %w", ErrClosed)) // which ends its goroutines too
+	ctx, stop := s.store.whileOpen(ctx)
+	defer stop()
 	err := s.book.Close(ctx, "")
 	s.aside.close(ctx)
 	err = errors.Join(err, s.committer.drain(ctx))

@@ -28,6 +28,7 @@ type Store struct {
 	keys    Keyspace
 	backend backend
 	log     *zap.Logger
+	client  context.Context // ends when the client is closed
 
 	high *highWater
 	// id and streams name the watch streams: a new number is a new gRPC stream.
@@ -36,23 +37,26 @@ type Store struct {
 }
 
 // NewStore returns the store for one root; root "" means /leasekit/, a nil
-// logger logs nothing. It does not talk to etcd.
+// logger logs nothing. It does not talk to etcd. A client that is closed, or of which
+// only a part is in a namespace, is refused.
 func NewStore(client *clientv3.Client, root string, log *zap.Logger) (*Store, error) {
 	keys, err := NewKeyspace(root)
 	if err != nil {
 		return nil, err
 	}
-	if client == nil {
-		return nil, &InputError{Field: "client", Value: "nil", Reason: "pass an open etcd client"}
+	if err := checkClient(client); err != nil {
+		return nil, err
 	}
-	return newStore(newEtcdBackend(client), keys, log), nil
+	s := newStore(liveBackend{newEtcdBackend(client), client}, keys, log)
+	s.client = client.Ctx()
+	return s, nil
 }
 
 func newStore(b backend, keys Keyspace, log *zap.Logger) *Store {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Store{keys: keys, backend: b, log: log, id: NewNonce(), high: newHighWater()}
+	return &Store{keys: keys, backend: b, log: log, client: context.Background(), id: NewNonce(), high: newHighWater()}
 }
 
 // Keys is the store's keyspace.
@@ -69,7 +73,7 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	if err != nil {
 		return nil, unanswered(ctx, err)
 	}
-	return resp, s.observe(reqCtx, before, resp.Header.Revision)
+	return resp, s.observe(reqCtx, before, resp.Header.Revision, key)
 }
 
 // unanswered tells a request that had its time from one whose caller had no more.
@@ -115,7 +119,8 @@ func (s *Store) watchOn(ctx context.Context, stream, key string, rev int64, opts
 // stream that died silently, and how a session's own-key watch stays away from
 // busy ones.
 func (s *Store) watchContext(ctx context.Context, stream string) context.Context {
-	return clientv3.WithRequireLeader(metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream))
+	ctx = metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream)
+	return clientv3.WithRequireLeader(ctx) //mutant:watch-requires-leader
 }
 
 // Grant grants a lease of ttl under an ID that we choose, so that an answer that
@@ -123,7 +128,10 @@ func (s *Store) watchContext(ctx context.Context, stream string) context.Context
 // lease and the TTL that counts, which can be longer than asked for.
 func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, time.Duration, error) {
 	id := clientv3.LeaseID(rand.Int64N(1<<62) + 1)
-	seconds := int64((ttl + time.Second - 1) / time.Second)
+	seconds := int64(ttl / time.Second)
+	if ttl%time.Second > 0 {
+		seconds++
+	}
 	for try := 0; ; try++ {
 		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 		granted, err := s.backend.grant(reqCtx, id, seconds)
@@ -199,20 +207,22 @@ func (s *Store) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resp, s.observe(ctx, before, resp.Header.Revision)
+	return resp, s.observe(ctx, before, resp.Header.Revision, t.reads())
 }
 
 // observe judges the revision of a linearizable answer. Only one below the mark
 // that was taken before its request was sent means anything, since answers
-// arrive out of order; and one more read must confirm it.
-func (s *Store) observe(ctx context.Context, before mark, rev int64) error {
-	if rev >= before.rev {
+// arrive out of order; and one more read must confirm it. That is of a key which the
+// request read, or of the first one of its range: another one the caller may have no
+// right to read, and would never hear of the rewind.
+func (s *Store) observe(ctx context.Context, before mark, rev int64, key string) error {
+	if rev >= before.rev { //mutant:rewind-noticed
 		s.high.raise(before, rev)
 		return nil
 	}
-	resp, err := s.backend.get(ctx, s.keys.Meta())
-	if err != nil || resp.Header.Revision >= before.rev {
-		return nil
+	resp, err := s.backend.get(ctx, key, clientv3.WithKeysOnly())
+	if err != nil || /*mutant:rewind-confirmed*/ resp.Header.Revision >= before.rev {
+		return nil // no answer tells nothing; the next low one is judged again
 	}
 	if s.high.rewind(before, resp.Header.Revision) {
 		s.log.Error("etcd's history went back: a restore from a backup?",

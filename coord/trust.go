@@ -39,10 +39,10 @@ func (t trust) margin() time.Duration { return max(500*time.Millisecond, t.ttl/1
 // suspended. A wall clock that jumps back is harmless.
 func (t trust) remaining(now instant) time.Duration {
 	passed := now.mono - t.sent.mono
-	if ahead := now.wall.Sub(t.sent.wall) - passed; ahead > t.ttl/10 {
+	if ahead := now.wall.Sub(t.sent.wall) - passed; ahead > t.ttl/10 { //mutant:trust-wall-clock
 		return 0
 	}
-	return t.ttl - t.margin() - passed
+	return t.ttl - /*mutant:trust-margin*/ t.margin() - passed
 }
 
 // renewEvery is the pause between renewals: three may fail before the window

@@ -91,7 +91,9 @@ func (u *unit) send() bool {
 func (u *unit) unsend() { u.phase.CompareAndSwap(phaseSent, phaseWaiting) }
 
 // withdraw takes the unit back before it was sent.
-func (u *unit) withdraw() bool { return u.phase.CompareAndSwap(phaseWaiting, phaseWithdrawn) }
+func (u *unit) withdraw() bool {
+	return u.phase.CompareAndSwap(phaseWaiting, phaseWithdrawn) //mutant:withdraw-unsent
+}
 
 // newUnit measures a Txn.
 func newUnit(t Txn) *unit {

@@ -185,15 +185,17 @@ func record(v any) string {
 func (t claimTxns) take(s slotView, me claimer, entry string, entryRev int64, now time.Time) Txn {
 	txn := Txn{
 		Origin: "hold",
-		If:     append(guardOf(s.key, s.rev, s.nonce), t.lives(me.sid, me.rev)),
-		Then:   []clientv3.Op{clientv3.OpPut(s.key, holderValue(me, now))},
-		Else:   []clientv3.Op{clientv3.OpGet(s.key), clientv3.OpGet(t.space.Session(me.sid))},
+		If: append(
+			guardOf(s.key, s.rev, s.nonce), //mutant:take-slot
+			t.lives(me.sid, me.rev)),
+		Then: []clientv3.Op{clientv3.OpPut(s.key, holderValue(me, now))},
+		Else: []clientv3.Op{clientv3.OpGet(s.key), clientv3.OpGet(t.space.Session(me.sid))},
 	}
 	if s.Owner != "" {
-		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.space.Session(s.Owner)), "!=", s.OwnerRev))
+		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.space.Session(s.Owner)), "!=", s.OwnerRev)) //mutant:take-owner-gone
 	}
 	if entry != "" {
-		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(entry), "=", entryRev))
+		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(entry), "=", entryRev)) //mutant:take-entry
 		txn.Then = append(txn.Then, clientv3.OpDelete(entry))
 	}
 	return txn
@@ -212,7 +214,7 @@ func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3
 		Else: []clientv3.Op{clientv3.OpGet(entry), clientv3.OpGet(t.space.Session(me.sid))},
 	}
 	for _, s := range v.slots {
-		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(s.key), "=", s.rev))
+		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(s.key), "=", s.rev)) //mutant:wait-slots
 	}
 	return txn
 }
@@ -221,10 +223,14 @@ func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3
 // nobody barges in; else the slot is deleted, or freed where foreign keys are in
 // the way. Wrote is the nonce of the record that it puts, "" when it deletes.
 func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn Txn, wrote string) {
-	if len(v.entries) > 0 {
+	if len(v.entries) > 0 { //mutant:release-hands-over
 		return t.transfer(f, v.entries[0], now), v.entries[0].Claim
 	}
-	txn = Txn{Origin: "hold", If: f.Cmps(), Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
+	txn = Txn{
+		Origin: "hold",
+		If:     f.Cmps(), //mutant:release-fence
+		Else:   []clientv3.Op{clientv3.OpGet(f.Key)},
+	}
 	if v.foreign {
 		wrote = NewNonce()
 		txn.Then = []clientv3.Op{clientv3.OpPut(f.Key, record(holderRecord{Nonce: wrote}))}
@@ -232,7 +238,7 @@ func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn Txn, wrote 
 	}
 	// A waiter that came since we looked must not be left behind an absent slot,
 	// which newcomers take without looking for waiters.
-	txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.keys.wait), "=", 0).WithPrefix())
+	txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.keys.wait), "=", 0).WithPrefix()) //mutant:release-no-waiters
 	txn.Then = []clientv3.Op{clientv3.OpDelete(f.Key)}
 	return txn, ""
 }
@@ -244,8 +250,10 @@ func (t claimTxns) transfer(f Fence, to entryView, now time.Time) Txn {
 	me := claimer{sid: to.Session, rev: to.SessionRev, nonce: to.Claim}
 	return Txn{
 		Origin: "hold",
-		If: append(f.Cmps(), t.lives(to.Session, to.SessionRev),
-			clientv3.Compare(clientv3.ModRevision(to.key), "=", to.rev)),
+		If: append(
+			f.Cmps(),                           //mutant:transfer-fence
+			t.lives(to.Session, to.SessionRev), //mutant:transfer-lives
+			clientv3.Compare(clientv3.ModRevision(to.key), "=", to.rev)), //mutant:transfer-entry
 		Then: []clientv3.Op{clientv3.OpPut(f.Key, holderValue(me, now)), clientv3.OpDelete(to.key)},
 		Else: []clientv3.Op{clientv3.OpGet(f.Key)},
 	}
@@ -256,7 +264,7 @@ func (t claimTxns) transfer(f Fence, to entryView, now time.Time) Txn {
 func (t claimTxns) withdraw(entry string, rev int64) Txn {
 	return Txn{
 		Origin: "hold",
-		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(entry), "=", rev)},
+		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(entry), "=", rev)}, //mutant:withdraw-entry
 		Then:   []clientv3.Op{clientv3.OpDelete(entry)},
 		Else:   []clientv3.Op{clientv3.OpGet(entry)},
 	}

@@ -17,7 +17,7 @@ type Config struct {
 	Root string
 	// Identity is a label for people; "" means the host name. It need not be unique.
 	Identity string
-	// TTL is how long a dead leader's claim lasts; 0 means 10 s. See
+	// TTL is how long a dead leader's claim lasts, 1 s to 24 h; 0 means 10 s. See
 	// [coord.SessionConfig].
 	TTL time.Duration
 	// Member gives the session; nil means one of the elector's own, with TTL, so that
@@ -27,7 +27,7 @@ type Config struct {
 	// session's.
 	Member *coord.Member
 	// Grace is how long fn may go on after its context ended before its lease is left
-	// to run out; 0 means TTL.
+	// to run out, at most 100 years; 0 means TTL.
 	Grace time.Duration
 	// Hooks see what happens.
 	Hooks Hooks
@@ -35,8 +35,13 @@ type Config struct {
 	Logger *zap.Logger
 }
 
+const (
+	maxTTL   = 24 * time.Hour // what a session may have
+	maxGrace = 100 * 365 * 24 * time.Hour
+)
+
 // Hooks let a program see its terms come and go. Each may be nil, and must not
-// block.
+// block. A panic of one is logged, and the term goes on.
 type Hooks struct {
 	// Elected: a term began; fn is called next.
 	Elected func(t *Term)
@@ -46,19 +51,6 @@ type Hooks struct {
 	// Stuck: fn did not return within Grace after its context ended. The lease is left
 	// to run out.
 	Stuck func(t *Term)
-}
-
-func (h Hooks) withDefaults() Hooks {
-	if h.Elected == nil {
-		h.Elected = func(*Term) {}
-	}
-	if h.Ended == nil {
-		h.Ended = func(*Term, error) {}
-	}
-	if h.Stuck == nil {
-		h.Stuck = func(*Term) {}
-	}
-	return h
 }
 
 func (c Config) withDefaults() Config {
@@ -77,7 +69,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
-	c.Hooks = c.Hooks.withDefaults()
+	c.Hooks = c.Hooks.guarded(c.Logger)
 	return c
 }
 
@@ -88,8 +80,11 @@ func (c Config) validate() error {
 	if err := coord.ValidateName("identity", c.Identity); err != nil {
 		return err
 	}
-	if c.TTL < time.Second || c.Grace < 0 {
-		return &coord.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "it is at least 1s, and the grace is not negative"}
+	if c.TTL < time.Second || c.TTL > maxTTL {
+		return &coord.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "it is between 1s and 24h; 0 means 10s"}
+	}
+	if c.Grace < 0 || c.Grace > maxGrace {
+		return &coord.InputError{Field: "grace", Value: c.Grace.String(), Reason: "it is between 0, which means the ttl, and 100 years"}
 	}
 	return nil
 }

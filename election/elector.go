@@ -53,9 +53,10 @@ func New(client *clientv3.Client, cfg Config) (*Elector, error) {
 // stands again, behind those who wait, and the next term has a higher token. When fn
 // returns by itself, Run gives the claim up and returns what fn returned. When ctx
 // ends, Run waits for fn, hands the claim over, and returns nil. Errors of etcd are
-// logged and survived; only a configuration that can never work is returned, and
-// [coord.ErrInvalid] when Run is running already or fn is nil. A panic of fn ends
-// the process: it has a goroutine of its own.
+// logged and survived; only a configuration that can never work is returned,
+// [coord.ErrClosed] when the client was closed, and [coord.ErrInvalid] when Run is
+// running already or fn is nil. A panic of fn counts as a return with an error that
+// holds its stack.
 func (e *Elector) Run(ctx context.Context, fn func(ctx context.Context, t *Term) error) error {
 	if fn == nil {
 		return fmt.Errorf("election %s: %w", e.cfg.Name, &coord.InputError{Field: "function", Value: "nil", Reason: "pass what is to run while this elector leads"})
@@ -68,7 +69,7 @@ func (e *Elector) Run(ctx context.Context, fn func(ctx context.Context, t *Term)
 	for try := 0; ctx.Err() == nil; try++ {
 		t, err := e.campaign(ctx)
 		if err != nil {
-			if errors.Is(err, coord.ErrInvalid) {
+			if errors.Is(err, coord.ErrInvalid) || errors.Is(err, coord.ErrClosed) && e.client.Ctx().Err() != nil && ctx.Err() == nil {
 				return fmt.Errorf("election %s: %w", e.cfg.Name, err)
 			}
 			if ctx.Err() == nil {
@@ -130,10 +131,13 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 	go func() {
 		err := errNoReturn
 		defer func() { returned <- err }() // even when fn ends its goroutine
-		err = fn(fnCtx, t)
+		err = call(fnCtx, t, fn)
 	}()
 	err, stuck := e.await(fnCtx, t, returned)
 	cause := context.Cause(fnCtx)
+	if p, ok := err.(*panicError); ok && cause != nil { // which nobody is told otherwise
+		e.log.Error("panic at the end of a term", zap.Error(p))
+	}
 	e.cfg.Hooks.Ended(t, cause)
 	if stuck {
 		_ = t.keep(fmt.Errorf("%w: the term was left to run out", coord.ErrSessionLost))
@@ -156,7 +160,7 @@ func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (er
 	select {
 	case err := <-returned:
 		return err, false
-	case <-ctx.Done():
+	case <-ctx.Done(): //mutant:leader-waits
 	}
 	grace := time.NewTimer(e.cfg.Grace)
 	defer grace.Stop()
@@ -167,9 +171,9 @@ func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (er
 	}
 	e.log.Error("the leader's function ignores the end of its context: its lease is left to run out",
 		zap.String("token", t.Token().String()), zap.NamedError("cause", context.Cause(ctx)))
-	e.abandon(t)
+	e.abandon(t) //mutant:stuck-lapses
 	e.cfg.Hooks.Stuck(t)
-	return <-returned, true
+	return <-returned, true //mutant:stuck-stands-not
 }
 
 // giveUp hands the claim over: to the successor that Transfer named, or to the first in
@@ -185,7 +189,7 @@ func (e *Elector) giveUp(ctx context.Context, t *Term) {
 			return // handed over, or somebody else's
 		default:
 		}
-		if within.Err() != nil {
+		if within.Err() != nil { //mutant:hand-over-again
 			e.log.Warn("the leadership cannot be handed over: its session ends instead", zap.Error(err))
 			e.abandon(t)
 			return

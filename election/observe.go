@@ -76,13 +76,13 @@ func (o *observer) run(ctx context.Context) {
 			try = 0
 			last = stateOf(st, asked)
 		case time.Since(last.AsOf) > unknownAfter:
-			last = State{Status: Unknown, AsOf: last.AsOf}
+			last = State{Status: Unknown, AsOf: last.AsOf} //mutant:observer-unknown
 		}
 		changed, stop := o.watch(ctx, st, err == nil)
 		wait := confirmEvery
 		if err != nil {
 			wait = min(100*time.Millisecond<<min(try, 5), confirmEvery)
-			try++
+			try++ //mutant:observer-open
 		}
 		o.tell(ctx, last, changed, wait)
 		stop()
@@ -91,7 +91,7 @@ func (o *observer) run(ctx context.Context) {
 
 // stateOf judges a claim's state, as it was or became since it was asked for.
 func stateOf(st coord.ClaimState, asked time.Time) State {
-	if st.Owner == "" || st.OwnerGone {
+	if st.Owner == "" || /*mutant:observer-owner-gone*/ st.OwnerGone {
 		return State{Status: None, AsOf: asked}
 	}
 	return State{Status: Leader, Session: st.Owner, Token: st.Token, AsOf: asked}

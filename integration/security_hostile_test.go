@@ -191,8 +191,7 @@ func hostileListings(t *testing.T, q *workqueue.Queue, cl *clientv3.Client, root
 	}
 	store, err := coord.NewStore(cl, root, nil)
 	mustDo(t, err)
-	queues, err := workqueue.NewQueues(cl, root)
-	mustDo(t, err)
+	queues := workqueue.Queues{Client: cl, Root: root}
 	for name, list := range map[string]func() error{
 		"locks":     func() error { _, err := store.LockNames(bounded(t)); return err },
 		"elections": func() error { _, err := store.ElectionNames(bounded(t)); return err },

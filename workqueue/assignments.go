@@ -23,7 +23,7 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 	defer x.mu.Unlock()
 	now := x.now()
 	x.promote(now)
-	if x.config.Paused || x.config.Mode != modeDispatch {
+	if x.config.Paused || x.config.Mode != ModeDispatch {
 		return nil, time.Time{}
 	}
 	if len(x.scheduled) > 0 {
@@ -142,10 +142,10 @@ func (x *index) burden(e *entry, sid string, n int) {
 func (x *index) mode() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.config.Mode == modeDispatch {
-		return modeDispatch
+	if x.config.Mode == ModeDispatch {
+		return ModeDispatch
 	}
-	return modeClaim
+	return ModeClaim
 }
 
 // begin notes that an assigned job runs in this process from now on. Hung tells that

@@ -21,7 +21,7 @@ func newFloor(t *testing.T) *floor {
 	t.Helper()
 	f := &floor{t: t, x: newIndex(testTxns(t, "/t/").space, "q"), rev: 10}
 	f.x.now = func() time.Time { return testNow }
-	f.apply(configSink{f.x}, f.x.keys.Config(), config{Mode: modeDispatch})
+	f.apply(configSink{f.x}, f.x.keys.Config(), config{Mode: ModeDispatch})
 	return f
 }
 
@@ -174,7 +174,7 @@ func TestAssignmentsAvoidWhoGaveBack(t *testing.T) {
 // In mode claim, and while the queue is paused, nothing is assigned, and nothing is
 // to be waited for.
 func TestAssignmentsFollowTheConfig(t *testing.T) {
-	for _, c := range []config{{}, {Mode: modeDispatch, Paused: true}} {
+	for _, c := range []config{{}, {Mode: ModeDispatch, Paused: true}} {
 		f := newFloor(t)
 		f.worker("w", workerRecord{Concurrency: 1})
 		f.job("0", nil)
@@ -227,7 +227,7 @@ func TestIndexForgets(t *testing.T) {
 	default:
 		t.Error("it does not say that it shows nothing")
 	}
-	if x.mode() != modeDispatch {
+	if x.mode() != ModeDispatch {
 		t.Error("the config is forgotten too, although its mirror goes on")
 	}
 	f.worker("w", workerRecord{Concurrency: 1})

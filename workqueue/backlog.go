@@ -58,7 +58,7 @@ func (b *backlog) ask(ctx context.Context, q *Queue) {
 	case err != nil:
 		// Not knowing is no reason to refuse: etcd still has its own limit.
 		q.log.Debug("ask for etcd's size", zap.Error(err))
-	case quota > 0 && float64(size) > backlogShare*float64(quota):
+	case quota > 0 && float64(size) > backlogShare*float64(quota): //mutant:enqueue-quota
 		b.err = fmt.Errorf("%w: %d of %d bytes are used", ErrBacklogFull, size, quota)
 	default:
 		b.err = nil

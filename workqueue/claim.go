@@ -112,7 +112,7 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 		q.index.claimTook(time.Since(began))
 		return q.claimed(try, n, r)
 	case errors.Is(err, coord.ErrUnknown):
-		try.leave()
+		try.leave() //mutant:claim-in-doubt
 	default:
 		s.Book().Untrack(e.nonce)
 		q.index.settleEntry(c, false)
@@ -139,7 +139,7 @@ func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *event) (progress 
 		progress = resp.Kvs[0].ModRevision
 	}
 	e.verb, e.token = verbReclaim, c.token()
-	e.counted = progress <= c.rev && !c.cut
+	e.counted = /*mutant:loss-after-progress*/ progress <= c.rev && /*mutant:loss-in-a-cut*/ !c.cut
 	return progress, nil
 }
 
@@ -181,12 +181,10 @@ func (q *Queue) claimed(try *claimTry, n next, r coord.Result) (*Claim, error) {
 	s, c := try.s, try.c
 	if !r.Succeeded {
 		s.Book().Untrack(try.nonce)
-		kv := r.Get(0)
-		moved := kv == nil || kv.ModRevision != c.rev
+		moved := q.index.refused(c, r.Get(0))
 		if moved && c.orphan {
 			q.log.Debug("lost the race for an orphan", zap.String("job", c.record.ID))
 		}
-		q.index.settleEntry(c, moved)
 		if !moved && s.Err() != nil {
 			return nil, s.Err()
 		}
@@ -243,15 +241,15 @@ func (c *Claim) behind(f func(ctx context.Context)) bool {
 	return c.q.behind(f) || c.session.Behind(f)
 }
 
-// moved hears of changes of the job behind the claim.
+// moved hears of changes of the job behind the claim. What is older, or is the claim
+// itself, is none.
 func (c *Claim) moved(ch change) {
 	switch {
-	case c.isClosing() || ch.rev <= c.at.rev:
-	case ch.gone && c.session.Remaining() > 0:
-		// Only a cancel takes a claimed job away while its owner lives.
-		c.end(ErrCancelled)
+	case c.isClosing() || ch.rev < c.at.rev || ch.now != nil && ch.now.Nonce == c.fence.Nonce:
+	case ch.gone:
+		c.taken(ch.rev)
 	default:
-		c.end(&coord.FencedError{Key: c.fence.Key, Wanted: c.fence.Token, Current: coord.Token(ch.rev)})
+		c.end(c.endedBy(ch.now, coord.Token(ch.rev)))
 	}
 }
 
@@ -271,8 +269,9 @@ func (c *Claim) IdempotencyKey() string { return c.job.IdempotencyKey() }
 
 // Context returns a context for work on the claim. It ends with parent, with
 // cancel, with the session (cause [coord.ErrSessionLost]), or with the claim: cause
-// [ErrCancelled] when the job was cancelled, [coord.ErrFenced] when the claim was
-// broken or superseded, [ErrSettled] when it was closed.
+// [ErrCancelled] when the job is known to have been cancelled, [coord.ErrFenced] when
+// the claim was broken or superseded, or the job moved or deleted, [ErrSettled] when it
+// was closed.
 func (c *Claim) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancelSession := parent, func() {}
 	if c.session != nil {

@@ -258,9 +258,14 @@ func appendText(b []byte, s string) ([]byte, bool) {
 	return append(append(append(b, '"'), s...), '"'), true
 }
 
-// scanText reads a string without escapes.
+// scanText reads a string.
 func scanText(v []byte) (string, bool) {
 	text, ok := plainText(v)
+	if !ok && len(v) > 1 && v[0] == '"' {
+		var s string
+		err := json.Unmarshal(v, &s)
+		return s, err == nil
+	}
 	for _, c := range text {
 		if c < ' ' {
 			return "", false

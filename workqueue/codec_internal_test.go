@@ -142,9 +142,8 @@ func TestRecordsOfOursAreScanned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		escaped := name == "dead" // its error has several lines
-		if scanned := scanObject(&record{}, value, recordFields); scanned == escaped {
-			t.Errorf("%s: read by its fields: %v, want %v: %s", name, scanned, !escaped, value)
+		if !scanObject(&record{}, value, recordFields) {
+			t.Errorf("%s is not read by its fields: %s", name, value)
 		}
 	}
 }

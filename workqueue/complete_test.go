@@ -183,7 +183,7 @@ func TestProgressAndCheckpoint(t *testing.T) {
 	}
 	before := d.revision()
 	for _, keep := range []error{
-		c.Progress(bounded(t), make([]byte, workqueue.MaxProgress+1)), c.Checkpoint(bounded(t), make([]byte, workqueue.MaxProgress+1)),
+		c.Progress(bounded(t), make([]byte, 64<<10+1)), c.Checkpoint(bounded(t), make([]byte, 64<<10+1)),
 	} {
 		if !errors.Is(keep, coord.ErrInvalid) {
 			t.Errorf("over the limit: got %v", keep)

@@ -81,24 +81,25 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 	})
 }
 
-// The ways to share a queue's jobs among its workers.
+// The ways to share a queue's jobs among its workers: see [Queue.SetMode].
 const (
-	modeClaim    = "claim"
-	modeDispatch = "dispatch"
+	// ModeClaim has each worker claim for itself. It is the default.
+	ModeClaim = "claim"
+	// ModeDispatch has a [Dispatcher] hand jobs out; workers watch only their inbox.
+	ModeDispatch = "dispatch"
 )
 
-// SetMode says how the queue's jobs are shared among its workers: "claim", the
-// default, where each claims for itself, or "dispatch", where a [Dispatcher] hands
-// jobs out and workers watch only their inbox. Workers follow by watch; what they run
+// SetMode says how the queue's jobs are shared among its workers: [ModeClaim] or
+// [ModeDispatch]. Workers follow by watch; what they run
 // goes on. The mode is a hint: results carry tokens in both, so switching while
 // everything runs is safe.
 func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
-	if mode != modeClaim && mode != modeDispatch {
+	if mode != ModeClaim && mode != ModeDispatch {
 		return fmt.Errorf("set mode of queue %s: %w", q.name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
 	}
 	return q.change(ctx, "set mode of queue "+q.name, by, func(c *config) {
 		c.Mode = mode
-		if mode == modeClaim {
+		if mode == ModeClaim {
 			c.Mode = ""
 		}
 	})
@@ -118,7 +119,7 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		if by.Revision != 0 && by.Revision != rev {
+		if by.Revision != 0 && by.Revision != rev { //mutant:config-shown
 			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", rev, by.Revision))
 		}
 		edit(&c)
@@ -152,7 +153,7 @@ func (t txns) configure(c config, rev int64) (coord.Txn, error) {
 	key := t.keys.Config()
 	return coord.Txn{
 		Origin: "repair",
-		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)},
+		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}, //mutant:config-guard
 		Then:   []clientv3.Op{clientv3.OpPut(key, string(value))},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}, nil

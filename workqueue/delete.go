@@ -54,7 +54,7 @@ func (t txns) remove(l located) coord.Txn {
 	key := t.key(l.where, id)
 	txn := coord.Txn{
 		Origin: "repair",
-		If:     t.guard(l),
+		If:     t.guard(l), //mutant:delete-guard
 		Then:   []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(t.keys.Refused(id))},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}

@@ -130,8 +130,7 @@ func (d *dispatching) settle(ctx context.Context, c candidate, s sent) error {
 		d.q.index.settleEntry(c, false)
 		return err
 	case !r.Succeeded:
-		kv := r.Get(0)
-		d.q.index.settleEntry(c, kv == nil || kv.ModRevision != c.rev)
+		d.q.index.refused(c, r.Get(0))
 		return errMissed
 	}
 	return nil

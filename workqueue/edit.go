@@ -27,7 +27,7 @@ type edition struct {
 // takes it from its owner, who is fenced.
 //
 // change may be called again when the job moves meanwhile, unless By.Revision is set;
-// an error of it ends the edit and is wrapped. It returns the job as it is then;
+// an error or a panic of it ends the edit and is wrapped. It returns the job as it is then;
 // [ErrNotFound]; [ErrNotApplicable] when the job is claimed or over; [ErrConflict] when
 // By.Revision is not current; a [coord.InputError] for what no job can be.
 func (q *Queue) Edit(ctx context.Context, id string, change func(*Params) error, by By) (*Job, error) {
@@ -65,6 +65,23 @@ type besides struct {
 	progressRev int64 // 0: there is none
 }
 
+// findBeside is find with what lies beside the record, as of a revision; 0 is now.
+func (q *Queue) findBeside(ctx context.Context, id string, rev int64) (l located, b besides, err error) {
+	asOf := clientv3.WithRev(rev)
+	l, resp, err := q.findAt(ctx, rev, id, clientv3.OpGet(q.keys.Payload(id), asOf), clientv3.OpGet(q.keys.Progress(id), asOf))
+	if err != nil || l.record == nil {
+		return l, b, err
+	}
+	b.payload = l.record.payload()
+	if kv := only(resp, 3); kv != nil && l.record.Beside > 0 {
+		b.payload = kv.Value
+	}
+	if kv := only(resp, 4); kv != nil {
+		b.progress, b.progressRev = kv.Value, kv.ModRevision
+	}
+	return l, b, nil
+}
+
 // retold tries an intervention that needs what lies beside the record, again when the
 // job moved meanwhile, which try tells by errMissed.
 func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(located, besides) (*Job, error)) (*Job, error) {
@@ -73,7 +90,7 @@ func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(l
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for range maxTries {
-		l, resp, err := q.find(ctx, id, clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
+		l, b, err := q.findBeside(ctx, id, 0)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
@@ -81,13 +98,6 @@ func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(l
 			return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
 		case by.Revision != 0 && by.Revision != l.rev:
 			return nil, conflict(what, fmt.Errorf("it is at revision %d, not %d", l.rev, by.Revision))
-		}
-		b := besides{payload: l.record.payload()}
-		if kvs := resp.Responses[3].GetResponseRange().Kvs; len(kvs) == 1 && l.record.Beside > 0 {
-			b.payload = kvs[0].Value
-		}
-		if kvs := resp.Responses[4].GetResponseRange().Kvs; len(kvs) == 1 {
-			b.progress, b.progressRev = kvs[0].Value, kvs[0].ModRevision
 		}
 		if l.where != inDone && len(b.payload) < l.record.Beside {
 			return nil, fmt.Errorf("%s: %w: its payload of %d bytes is gone", what, ErrNotApplicable, l.record.Beside)
@@ -124,7 +134,7 @@ func (q *Queue) intervention(l located, e event) (next, error) {
 func (q *Queue) edition(r *record, payload []byte, change func(*Params) error) (*edition, error) {
 	was := r.params(payload)
 	p := r.params(payload)
-	if err := change(&p); err != nil {
+	if err := guarded(func() error { return change(&p) }); err != nil {
 		return nil, err
 	}
 	for field, same := range map[string]bool{
@@ -153,7 +163,7 @@ func (r *record) params(payload []byte) Params {
 // freeFor tells whether somebody may take a live job as it is: nobody's, or one that
 // can be taken from its owner. One that may be started at most once was started.
 func (r *record) freeFor(by By) bool {
-	return !r.claimed() || by.BreakClaim && !r.AtMostOnce
+	return !r.claimed() || by.BreakClaim && /*mutant:edit-at-most-once*/ !r.AtMostOnce //mutant:edit-claim
 }
 
 // describe takes up what the edit says.

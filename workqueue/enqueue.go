@@ -12,13 +12,12 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// Dedup says what counts as existing when a job is enqueued under an ID.
+// Dedup says what counts as existing when a job is enqueued under an ID. The zero
+// value lets an ID be enqueued again once its job is done, dead or cancelled.
 type Dedup int
 
 const (
-	// UntilFinished lets an ID be enqueued again once its job is done, dead or
-	// cancelled.
-	UntilFinished Dedup = iota
+	untilFinished Dedup = iota
 	// UntilRetained refuses the ID as long as anything of its job is kept.
 	UntilRetained
 )
@@ -165,7 +164,8 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 // newRecord makes the first record of a job.
 func newRecord(p Params, seq uint64, now time.Time) *record {
 	r := &record{
-		Nonce: coord.NewNonce(), Version: recordVersion, ID: p.ID, Born: coord.NewNonce(), Kind: p.Kind,
+		Nonce: coord.NewNonce(), ID: p.ID, Kind: p.Kind,
+		Born:   coord.NewNonce(), //mutant:born-nonce
 		Labels: p.Labels, Trace: p.Trace, Priority: p.Priority, Seq: seq,
 		TimeoutMS: inMilliseconds(p.Timeout), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
 		AtMostOnce: p.AtMostOnce, EnqueuedAt: stamp(now),
@@ -177,6 +177,7 @@ func newRecord(p Params, seq uint64, now time.Time) *record {
 		r.RunAt = stamp(p.RunAt)
 	}
 	r.pack(p.Payload)
+	r.Version = r.version()
 	return r
 }
 
@@ -187,7 +188,7 @@ func inMilliseconds(d time.Duration) int64 {
 
 // pack keeps a payload in the record, or notes that it lies beside.
 func (r *record) pack(payload []byte) {
-	r.Beside, r.Payload, r.Payload64 = 0, nil, nil
+	r.Beside, r.Payload, r.PayloadText, r.Payload64 = 0, nil, "", nil
 	if len(payload) > inlineLimit {
 		r.Beside = len(payload)
 		return
@@ -262,7 +263,7 @@ func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValu
 	if err != nil {
 		return seen, fmt.Errorf("take up the trail of the earlier job: %w", err)
 	}
-	e.record.Nonce = coord.NewNonce()
+	e.record.Nonce = coord.NewNonce() //mutant:enqueue-again-nonce
 	return seen, nil
 }
 

@@ -301,7 +301,7 @@ func TestAnIDThatWasUsedBefore(t *testing.T) {
 				t.Errorf("claimed %+v", got)
 			}
 			// While it lives, both modes refuse.
-			for _, dedup := range []workqueue.Dedup{workqueue.UntilFinished, workqueue.UntilRetained} {
+			for _, dedup := range []workqueue.Dedup{0, workqueue.UntilRetained} {
 				_, err := d.q.Enqueue(bounded(t), workqueue.Params{ID: "x", Dedup: dedup})
 				if !errors.As(err, &exists) || exists.Job.State != workqueue.StateClaimed || exists.Job.Owner != d.s.ID() {
 					t.Errorf("dedup %d: got %v", dedup, err)

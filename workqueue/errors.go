@@ -36,7 +36,8 @@ var (
 
 // Why a claim or its context ended.
 var (
-	// ErrCancelled is the cause of a claim's context when the job was cancelled.
+	// ErrCancelled is the cause of a claim's context when the job is known to have been
+	// cancelled under that claim. Else it is [coord.ErrFenced].
 	ErrCancelled = errors.New("the job was cancelled")
 	// ErrSettled means that the claim was closed before: a claim closes once.
 	ErrSettled = errors.New("the claim is settled already")
@@ -74,6 +75,7 @@ type outcomeError struct {
 	err     error
 	delay   time.Duration // retry after, snooze
 	final   bool          // permanent
+	unbegun bool          // no handler was there to begin with
 }
 
 func (e *outcomeError) Error() string {
@@ -102,7 +104,7 @@ func RetryAfter(d time.Duration, err error) error {
 
 // Snooze puts the job off for d without counting anything: return it from a
 // handler whose time has not come.
-func Snooze(d time.Duration) error { return &outcomeError{outcome: verbSnooze, delay: d} }
+func Snooze(d time.Duration) error { return &outcomeError{outcome: verbSnooze, delay: max(d, 0)} }
 
 // Cancel ends the job as cancelled, for reason err: return it from a handler that
 // finds its job pointless.

@@ -209,6 +209,7 @@ func (e *encoder) message(b []byte, m *message) []byte {
 	}
 	b = append(b, byte(m.call)+1)
 	b = append(append(append(b, m.verb...), m.job...), m.with...)
+	b = append(append(b, m.under.Nonce...), byte(m.under.Token))
 	b = append(b, byte(m.seq), byte(m.toWho), flags(m.counted, m.forGood, m.config.Paused, m.config.Mode != ""))
 	for i := range m.txn.If {
 		c := m.txn.If[i].GetCompare()
@@ -272,7 +273,7 @@ func (e *encoder) record(b []byte, r *record) []byte {
 		return append(b, 0)
 	}
 	b = append(append(append(append(b, 1), r.Nonce...), r.Born...), r.Owner...)
-	b = append(append(append(b, byte(r.Beside)), r.Payload...), r.Payload64...)
+	b = append(append(append(append(b, byte(r.Beside)), r.Payload...), r.PayloadText...), r.Payload64...)
 	b = binary.AppendVarint(b, e.rank(r.OwnerRev))
 	b = append(b, byte(r.Attempt), byte(r.Failures), byte(r.Losses), byte(r.LogTotal))
 	for _, a := range r.Attempts {

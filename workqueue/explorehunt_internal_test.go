@@ -27,6 +27,7 @@ var hunts = slices.Concat(
 		{"reclaim", "job mod =", reclaiming1.onlyRevisions()},
 		{"close", "job mod =", closing1.onlyRevisions()},
 		{"close", "next create =,next done mod =,next dead mod =", joining},
+		{"close", "leader mod =", joiningTerm.onlyRevisions()},
 		{"progress", "progress mod =", lateNotes},
 		{"progress", "job mod =", noting1.onlyRevisions()},
 		{"intervene", "job mod =", operating.onlyRevisions()},
@@ -41,6 +42,7 @@ var hunts = slices.Concat(
 	restores("claim", "job", claiming2), restores("reclaim", "job", reclaiming2), restores("close", "job", closing2),
 	restores("progress", "job", noting2), restores("intervene", "job", operating2), restores("intervene", "dead", raising2),
 	restores("intervene", "done", reviving2), restores("assign", "job", assigning2), restores("assign", "leader", leading2),
+	restores("close", "leader", joiningTerm2),
 )
 
 // restores hunts for both compares of a head nonce.

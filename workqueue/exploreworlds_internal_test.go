@@ -66,6 +66,14 @@ var (
 		calls: calls{"w1": {"complete x with next"}, "w2": {"claim next", "complete next", "fail next for-good"}, "en": {"enqueue next"}},
 		max:   most{"w1": 1, "w2": 2, "en": 1},
 	}
+	joiningTerm = stageSet{
+		name: "completions under a term", cast: []string{"w1", "d1", "d2", "en"}, setup: []string{"enqueue en x", "claim w1 x", "lead d1"},
+		calls: calls{"w1": {"complete x under d1"}}, max: most{"w1": 1}, faults: spent{led: 1},
+	}
+	joiningTerm2 = stageSet{
+		name: "completions under a term", cast: []string{"w1", "d1", "d2", "en"}, setup: []string{"enqueue en x", "claim w1 x", "backup"},
+		calls: calls{"w1": {"complete x under d1"}}, max: most{"w1": 1}, faults: spent{led: 2, foreign: 1},
+	}
 	enqueuing = stageSet{
 		name: "enqueues", cast: []string{"w1", "en", "en2"},
 		calls: calls{"w1": {"claim x", "complete x", "fail x for-good"}, "en": {"enqueue x", "enqueue x over"}, "en2": {"enqueue x", "enqueue x over"}},

@@ -3,13 +3,11 @@ package workqueue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -32,159 +30,190 @@ type exported struct {
 }
 
 // Export yields every job of the queue as one line of JSON without its newline:
-// live ones in the queue's order, then dead, then done ones. All are read at one
-// revision, and payloads only as their lines are yielded, a few together; the records
-// of live jobs are kept in memory meanwhile. [Queue.ImportBatch] takes the lines, in their order,
+// live ones in the queue's order, then dead, then done ones. All records are read at one
+// revision, before the first line, and kept in memory; what lies beside them is read at
+// that revision for a few jobs together, as their lines are yielded. When etcd has
+// compacted it by then, a job that has not changed since is yielded with what lies beside
+// it now, and one that has changed as an error, which matches [ErrConflict]. So each line
+// was true at one moment. [Queue.ImportBatch] takes the lines, in their order,
 // in another cluster or under another root. A record that cannot be read is yielded
-// as an error, which matches [ErrUndecodable], and the export goes on; any other
-// error ends it.
+// as an error, which matches [ErrUndecodable]. After errors of these two kinds the
+// export goes on; any other ends it.
 func (q *Queue) Export(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if err := q.export(ctx, yield); err != nil && !errors.Is(err, errEnough) {
+		x := &exporting{q: q}
+		if err := x.read(ctx); err != nil {
 			yield(nil, fmt.Errorf("export queue %s: %w", q.name, err))
+			return
+		}
+		for _, err := range x.unread {
+			if !yield(nil, err) {
+				return
+			}
+		}
+		for group := range slices.Chunk(x.rows, exportAtOnce) {
+			if !x.yield(ctx, group, yield) {
+				return
+			}
 		}
 	}
 }
 
-// errEnough ends an export whose caller wants no more.
-var errEnough = errors.New("enough")
+// exporting is an export under way.
+type exporting struct {
+	q      *Queue
+	rev    int64
+	rows   []exportRow
+	unread []error
+}
 
-func (q *Queue) export(ctx context.Context, yield func([]byte, error) bool) error {
-	rev := int64(0)
-	for _, where := range []place{inJobs, inDead, inDone} {
-		rows, at, err := q.exportRows(ctx, where, rev, yield)
+// exportRow is a record on its way out.
+type exportRow struct {
+	located
+	rank rank
+}
+
+// read reads all records at one revision, again when etcd compacts it meanwhile.
+func (x *exporting) read(ctx context.Context) error {
+	for try := 0; ; try++ {
+		x.rev, x.rows, x.unread = 0, nil, nil
+		err := x.readOnce(ctx)
+		if err == nil || !isForgotten(err) || try >= maxTries {
+			return err
+		}
+	}
+}
+
+func (x *exporting) readOnce(ctx context.Context) error {
+	for _, d := range directoriesOf(x.q.store.Keys(), x.q.name) {
+		first := len(x.rows)
+		at, err := x.q.store.Scan(ctx, d.prefix, x.rev, func(kvs []*mvccpb.KeyValue) bool {
+			for _, kv := range kvs {
+				x.take(d.where, kv)
+			}
+			return true
+		})
 		if err != nil {
 			return err
 		}
-		rev = at
-		for group := range slices.Chunk(rows, exportAtOnce) {
-			beside, err := q.exportBeside(ctx, group, where, rev)
-			if err != nil {
-				return err
-			}
-			for _, r := range group {
-				line, err := q.exportLine(r, where, beside)
-				if err != nil {
-					return err
+		x.rev = at
+		if d.where == inJobs { // a key's place says nothing about the queue's order
+			slices.SortFunc(x.rows[first:], func(a, b exportRow) int {
+				if a.rank.before(b.rank) {
+					return -1
 				}
-				if !yield(line, nil) {
-					return errEnough
-				}
-			}
+				return 1
+			})
 		}
 	}
 	return nil
 }
 
-// exportRow is a record on its way out.
-type exportRow struct {
-	record *record
-	rank   rank
-}
-
-// exportRows reads one directory at a revision, and tells that revision.
-func (q *Queue) exportRows(ctx context.Context, where place, rev int64, yield func([]byte, error) bool) (rows []exportRow, at int64, err error) {
-	prefix := map[place]string{inJobs: q.keys.Jobs(), inDead: q.keys.DeadJobs(), inDone: q.keys.DoneJobs()}[where]
-	goOn := true
-	at, err = q.store.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
-		for _, kv := range kvs {
-			r, err := q.txns.decode(where, kv)
-			if err != nil {
-				if goOn = yield(nil, fmt.Errorf("read %s: %w", kv.Key, err)); !goOn {
-					return false
-				}
-				continue
-			}
-			rows = append(rows, exportRow{r, rank{r.Priority, kv.CreateRevision, r.Seq, r.ID}})
-		}
-		return true
-	})
-	switch {
-	case !goOn:
-		return nil, 0, errEnough
-	case err != nil:
-		return nil, 0, err
+func (x *exporting) take(where place, kv *mvccpb.KeyValue) {
+	r, err := x.q.txns.decode(where, kv)
+	if err != nil {
+		x.unread = append(x.unread, fmt.Errorf("read %s: %w", kv.Key, err))
+		return
 	}
-	if where == inJobs { // a key's place says nothing about the queue's order
-		slices.SortFunc(rows, func(a, b exportRow) int {
-			if a.rank.before(b.rank) {
-				return -1
-			}
-			return 1
-		})
-	}
-	return rows, at, nil
+	l := located{record: r, where: where, rev: kv.ModRevision}
+	x.rows = append(x.rows, exportRow{l, rank{r.Priority, kv.CreateRevision, r.Seq, r.ID}})
 }
 
 // exportAtOnce is of how many jobs what lies beside them is read together: payloads
 // can be large.
 const exportAtOnce = 16
 
-// besideKeys are the keys that may lie beside a job, "" where there is none.
-func (q *Queue) besideKeys(r *record, where place) (payload, progress string) {
-	if where == inDone { // it went with the job
-		return "", ""
+// yield hands on the lines of some jobs, and tells whether the export goes on.
+func (x *exporting) yield(ctx context.Context, group []exportRow, yield func([]byte, error) bool) bool {
+	beside, err := x.beside(ctx, group)
+	if err != nil {
+		yield(nil, fmt.Errorf("export queue %s: read what lies beside job %s and those after it: %w", x.q.name, group[0].record.ID, err))
+		return false
 	}
-	if r.Beside > 0 {
-		payload = q.keys.Payload(r.ID)
-	}
-	if r.Attempt > 0 {
-		progress = q.keys.Progress(r.ID)
-	}
-	return payload, progress
-}
-
-// exportBeside reads what lies beside some jobs as it was, or as it is now where etcd
-// has forgotten that.
-func (q *Queue) exportBeside(ctx context.Context, rows []exportRow, where place, rev int64) (map[string][]byte, error) {
-	read := func(rev int64) (found map[string][]byte, err error) {
-		var gets []clientv3.Op
-		for _, row := range rows {
-			payload, progress := q.besideKeys(row.record, where)
-			for _, key := range []string{payload, progress} {
-				if key != "" {
-					gets = append(gets, clientv3.OpGet(key, clientv3.WithRev(rev)))
-				}
+	for i, row := range group {
+		group[i].record = nil // what has been yielded need not be kept
+		if !beside[i].same {
+			err := fmt.Errorf("export job %s: %w: etcd has compacted revision %d before all of the job was read; export again", row.record.ID, ErrConflict, x.rev)
+			if !yield(nil, err) {
+				return false
 			}
+			continue
 		}
-		if len(gets) == 0 {
-			return nil, nil
-		}
-		resp, err := q.store.Read(ctx, gets...)
+		line, err := x.q.exportLine(row.located, beside[i].besides)
 		if err != nil {
-			return nil, fmt.Errorf("export what lies beside %s and others: %w", rows[0].record.ID, err)
+			yield(nil, fmt.Errorf("export queue %s: job %s: %w", x.q.name, row.record.ID, err))
+			return false
 		}
-		found = map[string][]byte{}
-		for _, r := range resp.Responses {
-			for _, kv := range r.GetResponseRange().Kvs {
-				found[string(kv.Key)] = kv.Value
-			}
+		beside[i] = exportBeside{}
+		if !yield(line, nil) {
+			return false
 		}
-		return found, nil
 	}
-	found, err := read(rev)
-	if errors.Is(err, rpctypes.ErrCompacted) || errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted) {
-		return read(0)
-	}
-	return found, err
+	return true
 }
 
-func (q *Queue) exportLine(row exportRow, where place, beside map[string][]byte) ([]byte, error) {
-	r := *row.record
+// exportBeside is what lies beside a record; same tells that the record was the same at
+// the revision at which that was read.
+type exportBeside struct {
+	besides
+	same bool
+}
+
+// beside reads what lies beside some records, as of the export's revision, or of now when
+// that is compacted.
+func (x *exporting) beside(ctx context.Context, group []exportRow) ([]exportBeside, error) {
+	all, err := x.besideAt(ctx, group, x.rev)
+	if isForgotten(err) {
+		return x.besideAt(ctx, group, 0)
+	}
+	return all, err
+}
+
+// besideAt reads each record again too: what lies beside another one says nothing of it.
+func (x *exporting) besideAt(ctx context.Context, group []exportRow, rev int64) ([]exportBeside, error) {
+	asOf := clientv3.WithRev(rev)
+	all, gets, first := make([]exportBeside, len(group)), []clientv3.Op(nil), map[int]int{}
+	for i, row := range group {
+		id := row.record.ID
+		if row.where == inDone || row.record.Beside == 0 && row.record.Attempt == 0 {
+			all[i].same = true // nothing lies beside it
+			continue
+		}
+		first[i] = len(gets)
+		gets = append(gets, clientv3.OpGet(x.q.txns.key(row.where, id), asOf),
+			clientv3.OpGet(x.q.keys.Payload(id), asOf), clientv3.OpGet(x.q.keys.Progress(id), asOf))
+	}
+	if len(gets) == 0 {
+		return all, nil
+	}
+	resp, err := x.q.store.Read(ctx, gets...)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range first {
+		all[i].same = group[i].isFrom(only(resp, n))
+		all[i].payload, all[i].progress = only(resp, n+1).GetValue(), only(resp, n+2).GetValue()
+	}
+	return all, nil
+}
+
+func (q *Queue) exportLine(l located, b besides) ([]byte, error) {
+	r := *l.record
 	r.Seq = 0
 	value, err := r.encode()
 	if err != nil {
 		return nil, err
 	}
-	line := exported{Version: exportVersion, Queue: q.name, Where: places[where]}
+	line := exported{Version: exportVersion, Queue: q.name, Where: places[l.where]}
 	if line.Record, err = without(value, "w"); err != nil {
-		return nil, fmt.Errorf("export job %s: %w", r.ID, err)
+		return nil, err
 	}
-	payload, progress := q.besideKeys(&r, where)
-	line.Payload = beside[payload]
-	if note := beside[progress]; json.Valid(note) {
-		if line.Progress, err = without(note, "w", "token"); err != nil {
-			return nil, fmt.Errorf("export progress of job %s: %w", r.ID, err)
+	if r.Beside > 0 && l.where != inDone {
+		line.Payload = b.payload
+	}
+	if r.Attempt > 0 && json.Valid(b.progress) {
+		if line.Progress, err = without(b.progress, "w", "token"); err != nil {
+			return nil, fmt.Errorf("its progress: %w", err)
 		}
 	}
 	return encodeJSON(line)

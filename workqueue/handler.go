@@ -1,10 +1,8 @@
 package workqueue
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"runtime/debug"
+	"errors"
 )
 
 // Handler works jobs.
@@ -30,31 +28,38 @@ func (f HandlerFunc) Handle(ctx context.Context, c *Claim) ([]byte, error) { ret
 // kinded is a handler that works some kinds only; others are left alone.
 type kinded interface{ Kinds() []string }
 
-// panicError is a panic of a handler.
-type panicError struct {
-	value any
-	stack []byte
-}
+// wrapper is a handler that wraps another one.
+type wrapper interface{ Unwrap() Handler }
 
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
-
-// topOf keeps the frames from where the panic began: they say most, and errors are
-// cut from the front.
-func topOf(stack []byte) []byte {
-	if _, below, ok := bytes.Cut(stack, []byte("\npanic(")); ok {
-		if _, frames, ok := bytes.Cut(below, []byte("\n\t")); ok {
-			_, stack, _ = bytes.Cut(frames, []byte("\n"))
+// kindsOf asks a handler, or what it wraps, for the kinds that it works. None without
+// an error means all.
+func kindsOf(h Handler) (kinds []string, err error) {
+	err = guarded(func() error {
+		for h != nil {
+			if k, ok := h.(kinded); ok {
+				if kinds = k.Kinds(); len(kinds) == 0 {
+					return errors.New("it knows no kind; register handlers first")
+				}
+				return nil
+			}
+			w, ok := h.(wrapper)
+			if !ok {
+				return nil
+			}
+			h = w.Unwrap()
 		}
-	}
-	return stack[:min(len(stack), maxError/2)]
+		return nil
+	})
+	return kinds, err
 }
 
 // call runs the handler and turns a panic into an error.
 func call(ctx context.Context, h Handler, c *Claim) (result []byte, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			result, err = nil, &panicError{value: v, stack: topOf(debug.Stack())}
-		}
-	}()
-	return h.Handle(ctx, c)
+	if err = guarded(func() error {
+		result, err = h.Handle(ctx, c)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return result, nil
 }

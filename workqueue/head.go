@@ -196,6 +196,12 @@ func (h *head) set(name, v []byte) (ok bool) {
 		return setInt(v, func(n int64) { h.priority = int(n) })
 	case "seq":
 		return setInt(v, func(n int64) { h.seq = uint64(n) })
+	case "attempt", "failures", "losses", "max_attempts", "max_losses", "attempts_total":
+		return setInt(v, func(n int64) { ok = within(n, maxCount) }) && ok
+	case "payload_beside":
+		return setInt(v, func(n int64) { ok = within(n, maxBeside) }) && ok
+	case "timeout_ms":
+		return setInt(v, func(n int64) { ok = within(n, maxTimeoutMS) }) && ok
 	case "attempts":
 		h.attempts, ok = v, v[0] == '['
 	default: // of names that are unknown here, decode may know one: it takes them in any case

@@ -76,7 +76,7 @@ func TestHeadsAreReadAsRecordsAre(t *testing.T) {
 		start + `,`:                            false,
 		start + `} `:                           false,
 		start + `,"owner":"o"}`:                false,
-		start + `,"v":2}`:                      false,
+		start + `,"v":3}`:                      false,
 		start + `,"w":"b"}`:                    false,
 		`{"w":"00000000000000aa"}`:             false,
 		`{"w":"00000000000000aa","v":1`:        false,

@@ -1,10 +1,15 @@
 package workqueue
 
-import "time"
+import (
+	"time"
+
+	"go.uber.org/zap"
+)
 
 // Hooks let a program see what its worker does, without a dependency: for logs,
 // metrics and traces. Each may be nil. They are called from the goroutine that
-// works the job, so they must not block; several at once.
+// works the job, so they must not block; several at once. A panic of one is logged, and
+// the job goes on.
 type Hooks struct {
 	// Claimed: a claim was made, which took that long; its handler starts.
 	Claimed func(j *Job, took time.Duration)
@@ -33,19 +38,29 @@ type Settlement struct {
 	Err error
 }
 
-// withDefaults fills in hooks that do nothing.
-func (h Hooks) withDefaults() Hooks {
-	if h.Claimed == nil {
-		h.Claimed = func(*Job, time.Duration) {}
+// guarded returns hooks that are never nil and never panic: what one of them does must
+// not cost its process, or the job, which goes on.
+func (h Hooks) guarded(log *zap.Logger) Hooks {
+	return Hooks{
+		Claimed: func(j *Job, took time.Duration) {
+			if h.Claimed != nil {
+				guardedHook(log, "Claimed", func() { h.Claimed(j, took) })
+			}
+		},
+		Missed: func() {
+			if h.Missed != nil {
+				guardedHook(log, "Missed", h.Missed)
+			}
+		},
+		Abandoned: func(j *Job, cause error) {
+			if h.Abandoned != nil {
+				guardedHook(log, "Abandoned", func() { h.Abandoned(j, cause) })
+			}
+		},
+		Settled: func(j *Job, s Settlement) {
+			if h.Settled != nil {
+				guardedHook(log, "Settled", func() { h.Settled(j, s) })
+			}
+		},
 	}
-	if h.Missed == nil {
-		h.Missed = func() {}
-	}
-	if h.Abandoned == nil {
-		h.Abandoned = func(*Job, error) {}
-	}
-	if h.Settled == nil {
-		h.Settled = func(*Job, Settlement) {}
-	}
-	return h
 }

@@ -100,7 +100,8 @@ func (im *importing) unclaim(by By) error {
 	if !im.record.claimed() {
 		return nil
 	}
-	n, err := transition(im.record, inJobs, event{verb: verbBreak, now: time.Now(), nonce: coord.NewNonce(), by: by})
+	e := event{verb: verbBreak, now: time.Now(), nonce: coord.NewNonce(), by: by} //mutant:import-at-most-once
+	n, err := transition(im.record, inJobs, e)
 	if err != nil {
 		return err
 	}
@@ -147,8 +148,11 @@ func (im *importing) check() error {
 		return errors.New("it is over and claimed at once")
 	case im.where != inDone && r.Beside != len(im.line.Payload):
 		return fmt.Errorf("its payload has %d bytes, its record says %d", len(im.line.Payload), r.Beside)
-	case len(im.line.Payload) > im.q.cfg.MaxPayload:
-		return fmt.Errorf("its payload has %d bytes, the limit is %d", len(im.line.Payload), im.q.cfg.MaxPayload)
+	case len(r.Attempts) > logLimit:
+		return fmt.Errorf("its trail has %d entries, at most %d are kept", len(r.Attempts), logLimit)
+	}
+	if err := im.checkLimits(); err != nil {
+		return err
 	}
 	if len(im.line.Progress) == 0 {
 		return nil
@@ -157,10 +161,28 @@ func (im *importing) check() error {
 	if err := json.Unmarshal(im.line.Progress, &n); err != nil {
 		return fmt.Errorf("its progress cannot be read: %w", err)
 	}
+	if err := errors.Join(checkSize("progress", len(n.progress()), maxProgress), checkSize("checkpoint", len(n.checkpoint()), maxProgress)); err != nil {
+		return err
+	}
 	n.Nonce = coord.NewNonce()
 	b, err := encodeJSON(n)
 	im.note = string(b)
 	return err
+}
+
+// checkLimits refuses what no enqueue and no handler may leave.
+func (im *importing) checkLimits() error {
+	payload, limit := im.line.Payload, im.q.cfg.MaxPayload
+	if im.record.Beside == 0 {
+		payload = im.record.payload()
+	}
+	if im.where == inDead {
+		limit = max(limit, maxSalvage)
+	}
+	if err := im.record.params(payload).validate(limit); err != nil {
+		return err
+	}
+	return checkSize("result", len(im.record.result()), MaxResult)
 }
 
 // send hands a try over.
@@ -215,7 +237,7 @@ func (im *importing) judge(ctx context.Context, r coord.Result, replace bool) (s
 			return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 		}
 		same := old.Born == im.record.Born
-		if same || !replace || old.claimed() {
+		if /*mutant:import-same*/ same || !replace || /*mutant:import-claimed*/ old.claimed() {
 			return seen, &ExistsError{Job: im.q.viewOf(ctx, old, where, kv)}
 		}
 		seen[where] = kv.ModRevision
@@ -249,7 +271,7 @@ func (t txns) restore(im *importing, seen importSeen) (coord.Txn, error) {
 	txn.Then = append(txn.Then, clientv3.OpPut(t.key(im.where, id), string(value), opts...))
 	for where := inJobs; where <= inDead; where++ {
 		key := t.key(where, id)
-		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(key), "=", seen[where]))
+		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(key), "=", seen[where])) //mutant:import-seen
 		txn.Else = append(txn.Else, clientv3.OpGet(key))
 		if seen[where] != 0 && where != im.where {
 			txn.Then = append(txn.Then, clientv3.OpDelete(key))

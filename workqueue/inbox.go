@@ -126,7 +126,7 @@ func (b *inbox) isUnlisted() bool {
 func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 	key := string(kv.Key)
 	if old := b.entries[key]; old != nil {
-		if old.at.rev == kv.ModRevision {
+		if old.at.isFrom(kv) {
 			return old
 		}
 		b.drop(key, kv.ModRevision) // assigned anew: the earlier attempt is over
@@ -150,7 +150,7 @@ func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 // and nothing is done in its name.
 func (b *inbox) read(kv *mvccpb.KeyValue) *record {
 	r, err := decodeRecord(kv.Value)
-	if err != nil || r.Owner != b.sid || b.keys.Assigned(b.sid, r.ID) != string(kv.Key) {
+	if err != nil || /*mutant:inbox-owner*/ r.Owner != b.sid || /*mutant:inbox-key*/ b.keys.Assigned(b.sid, r.ID) != string(kv.Key) {
 		return nil
 	}
 	return r
@@ -251,7 +251,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located)
 	c := q.newClaim(s, at)
 	if at.record.Beside > 0 || at.record.Attempt > 1 {
 		id := at.record.ID
-		resp, err := q.store.Read(ctx, clientv3.OpGet(c.fence.Key, clientv3.WithKeysOnly()),
+		resp, err := q.store.Read(ctx, clientv3.OpGet(c.fence.Key),
 			clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
 		if err != nil {
 			return nil, fmt.Errorf("read job %s: %w", id, err)
@@ -262,7 +262,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located)
 			}
 			return nil
 		}
-		if job := read(0); job == nil || job.ModRevision != at.rev {
+		if !at.isFrom(read(0)) { //mutant:inbox-beside
 			return nil, errMissed
 		}
 		if payload := read(1); at.record.Beside > 0 && payload != nil {
@@ -278,25 +278,4 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located)
 		return nil, err
 	}
 	return c, nil
-}
-
-// takenFromInbox ends a claim whose inbox entry vanished. When that was not the
-// worker's own doing, somebody took the job away: etcd says whether it was
-// cancelled.
-func (c *Claim) takenFromInbox(rev int64) {
-	if c.isClosing() {
-		return
-	}
-	c.q.behind(func(ctx context.Context) {
-		cause := error(&coord.FencedError{Key: c.fence.Key, Wanted: c.fence.Token, Current: coord.Token(rev)})
-		resp, err := c.q.store.Get(ctx, c.q.keys.Done(c.job.ID))
-		if err == nil && len(resp.Kvs) == 1 {
-			if r, err := decodeRecord(resp.Kvs[0].Value); err == nil && r.Outcome == outcomeCancelled && r.Born == c.job.Born {
-				cause = ErrCancelled
-			}
-		}
-		if !c.isClosing() { // else it is for its own closing write to say
-			c.end(cause)
-		}
-	})
 }

@@ -48,10 +48,11 @@ type index struct {
 	suspects int               // jobs with two or more counted losses that run here
 }
 
-// change is what happened to a job that this process has claimed.
+// change is what a mirror shows of a job that this process has claimed.
 type change struct {
 	gone bool
-	rev  int64
+	rev  int64   // it has happened by then
+	now  *record // what is there, nil when it is gone or cannot be read
 }
 
 // watcher is a claim that follows its job.
@@ -196,7 +197,7 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 	}
 	delete(x.unread, string(kv.Key))
 	if old := x.jobs[r.ID]; old != nil {
-		if old.rev == kv.ModRevision {
+		if old.isFrom(kv) {
 			return r.ID, true
 		}
 		x.detach(old)
@@ -210,7 +211,7 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 	}
 	x.jobs[r.ID] = e
 	x.attach(e)
-	x.tell(r.ID, change{rev: kv.ModRevision})
+	x.tell(r.ID, change{rev: kv.ModRevision, now: r})
 	return r.ID, true
 }
 
@@ -286,7 +287,7 @@ func (x *index) judge(e *entry) {
 	if e.state != entryHeld || x.lives(e.record.Owner, e.record.OwnerRev) {
 		return
 	}
-	if x.sessionsRev >= e.rev {
+	if x.sessionsRev >= e.rev { //mutant:orphan-seen
 		x.makeReady(e, entryOrphan)
 	}
 }
@@ -326,20 +327,19 @@ func (x *index) listen() (<-chan struct{}, func()) {
 	}
 }
 
-// follow calls f, with the index locked, for every change of job id behind
-// revision rev, at once if there was one already, until stop. The caller's claim
-// made that revision of a job that the index showed, so a job that is not there
-// now has gone since.
+// follow calls f, with the index locked, for what the index shows of job id now and
+// for every change from here on, until stop. The caller's claim made revision rev of a
+// job that the index showed, so a job that is not there now has gone since, unless the
+// index was emptied.
 func (x *index) follow(id string, rev int64, f func(change)) (stop func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	w := &watcher{tell: f}
 	x.watchers[id] = w
-	switch e := x.jobs[id]; {
-	case e == nil:
+	if e := x.jobs[id]; e != nil {
+		f(change{rev: e.rev, now: e.record})
+	} else {
 		f(change{gone: true, rev: rev + 1})
-	case e.rev > rev:
-		f(change{rev: e.rev})
 	}
 	return func() {
 		x.mu.Lock()

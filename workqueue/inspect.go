@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,31 +18,49 @@ import (
 // and checkpoint, all read at one revision. It returns [ErrNotFound] when there is
 // none.
 func (q *Queue) Get(ctx context.Context, id string) (*Job, error) {
-	j, _, err := q.look(ctx, id)
+	j, _, err := q.look(ctx, id, 0, true)
 	if err != nil {
 		return nil, fmt.Errorf("get job %s of %s: %w", id, q.name, err)
 	}
 	return j, nil
 }
 
-// look is Get, with the revision at which it looked.
-func (q *Queue) look(ctx context.Context, id string) (*Job, int64, error) {
+// looked tells when a job was looked at: rev is etcd's revision then, created that at
+// which the job's key was put where it is.
+type looked struct{ rev, created int64 }
+
+// look is Get as of a revision; 0 is now. Owners tells to ask whether the job's owner
+// lives; else it is taken to, and sessions need not be readable.
+func (q *Queue) look(ctx context.Context, id string, at int64, owners bool) (*Job, looked, error) {
+	for try := 0; ; try++ {
+		j, seen, err := q.lookOnce(ctx, id, at, owners)
+		// Of an owner it is asked at the same revision, which may just have been compacted.
+		if err == nil || at != 0 || !isForgotten(err) || try >= 2 {
+			return j, seen, err
+		}
+	}
+}
+
+func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) (*Job, looked, error) {
 	if err := coord.ValidateName("id", id); err != nil {
-		return nil, 0, err
+		return nil, looked{}, err
 	}
-	l, resp, err := q.find(ctx, id, clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
+	asOf := clientv3.WithRev(at)
+	l, resp, err := q.findAt(ctx, at, id, clientv3.OpGet(q.keys.Payload(id), asOf), clientv3.OpGet(q.keys.Progress(id), asOf))
 	if err != nil {
-		return nil, 0, err
+		return nil, looked{}, err
 	}
-	rev := resp.Header.Revision
+	seen := looked{rev: cmp.Or(at, resp.Header.Revision), created: l.created}
 	if l.record == nil {
-		return nil, rev, ErrNotFound
+		return nil, seen, ErrNotFound
 	}
-	lives := nobody
-	if l.record.claimed() {
-		alive, err := q.ownerLives(ctx, l.record.Owner, l.record.OwnerRev)
+	lives := func(string, int64) bool { return true }
+	if l.record.claimed() && owners {
+		// As of the same revision: an owner that has closed the job since, and ended, left
+		// no orphan.
+		alive, err := q.ownerLives(ctx, l.record.Owner, l.record.OwnerRev, clientv3.WithRev(seen.rev))
 		if err != nil {
-			return nil, 0, err
+			return nil, looked{}, err
 		}
 		lives = func(string, int64) bool { return alive }
 	}
@@ -55,12 +74,16 @@ func (q *Queue) look(ctx context.Context, id string) (*Job, int64, error) {
 			j.Progress, j.Checkpoint = n.progress(), n.checkpoint()
 		}
 	}
-	return j, rev, nil
+	return j, seen, nil
 }
 
 // find is locate, which refuses a record that names another job than its key.
 func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (located, *clientv3.TxnResponse, error) {
-	l, resp, err := q.locate(ctx, id, more...)
+	return q.findAt(ctx, 0, id, more...)
+}
+
+func (q *Queue) findAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (located, *clientv3.TxnResponse, error) {
+	l, resp, err := q.locateAt(ctx, rev, id, more...)
 	if err == nil && l.record != nil && l.record.ID != id {
 		return located{}, nil, fmt.Errorf("%w: %s names job %q", ErrUndecodable, q.txns.key(l.where, id), l.record.ID)
 	}
@@ -68,9 +91,9 @@ func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (locat
 }
 
 // ownerLives asks etcd whether a claim's owner has its session.
-func (q *Queue) ownerLives(ctx context.Context, sid string, rev int64) (bool, error) {
+func (q *Queue) ownerLives(ctx context.Context, sid string, rev int64, opts ...clientv3.OpOption) (bool, error) {
 	key := q.store.Keys().Session(sid)
-	resp, err := q.store.Get(ctx, key)
+	resp, err := q.store.Get(ctx, key, opts...)
 	if err != nil {
 		return false, unreadable(key, err)
 	}

@@ -204,28 +204,53 @@ func TestBadInputIsRefusedBeforeItIsWritten(t *testing.T) {
 			return err
 		}
 	}
+	working := func(cfg workqueue.WorkerConfig) func() error {
+		return func() error {
+			_, err := workqueue.NewWorker(d.q, workqueue.HandlerFunc(func(context.Context, *workqueue.Claim) ([]byte, error) { return nil, nil }), cfg)
+			return err
+		}
+	}
 	before := d.revision()
 	for name, tc := range map[string]struct {
 		act   func() error
 		field string
 	}{
-		"id too long":             {enqueueing(workqueue.Params{ID: long}), "id"},
-		"id with a newline":       {enqueueing(workqueue.Params{ID: "a\nb"}), "id"},
-		"id no UTF-8":             {enqueueing(workqueue.Params{ID: "\xff"}), "id"},
-		"kind too long":           {enqueueing(workqueue.Params{Kind: long}), "kind"},
-		"payload too large":       {enqueueing(workqueue.Params{Payload: make([]byte, 101)}), "payload"},
-		"too many labels":         {enqueueing(workqueue.Params{Labels: many}), "labels"},
-		"label without a name":    {enqueueing(workqueue.Params{Labels: map[string]string{"": "x"}}), "labels"},
-		"label too long":          {enqueueing(workqueue.Params{Labels: map[string]string{"a": long}}), "labels.a"},
-		"label no UTF-8":          {enqueueing(workqueue.Params{Labels: map[string]string{"a": "\xff"}}), "labels.a"},
-		"trace too long":          {enqueueing(workqueue.Params{Trace: map[string]string{"a": long}}), "trace.a"},
-		"negative attempts":       {enqueueing(workqueue.Params{MaxAttempts: -1}), "max attempts"},
-		"negative losses":         {enqueueing(workqueue.Params{MaxLosses: -1}), "max losses"},
-		"negative timeout":        {enqueueing(workqueue.Params{Timeout: -1}), "timeout"},
-		"endless timeout":         {enqueueing(workqueue.Params{Timeout: math.MaxInt64}), "timeout"},
-		"too early":               {enqueueing(workqueue.Params{RunAt: time.Unix(-1, 0)}), "run at"},
-		"too late":                {enqueueing(workqueue.Params{RunAt: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -7200))}), "run at"},
-		"unknown dedup":           {enqueueing(workqueue.Params{Dedup: 7}), "dedup"},
+		"id too long":            {enqueueing(workqueue.Params{ID: long}), "id"},
+		"id with a newline":      {enqueueing(workqueue.Params{ID: "a\nb"}), "id"},
+		"id no UTF-8":            {enqueueing(workqueue.Params{ID: "\xff"}), "id"},
+		"kind too long":          {enqueueing(workqueue.Params{Kind: long}), "kind"},
+		"payload too large":      {enqueueing(workqueue.Params{Payload: make([]byte, 101)}), "payload"},
+		"too many labels":        {enqueueing(workqueue.Params{Labels: many}), "labels"},
+		"label without a name":   {enqueueing(workqueue.Params{Labels: map[string]string{"": "x"}}), "labels"},
+		"label too long":         {enqueueing(workqueue.Params{Labels: map[string]string{"a": long}}), "labels.a"},
+		"label no UTF-8":         {enqueueing(workqueue.Params{Labels: map[string]string{"a": "\xff"}}), "labels.a"},
+		"trace too long":         {enqueueing(workqueue.Params{Trace: map[string]string{"a": long}}), "trace.a"},
+		"negative attempts":      {enqueueing(workqueue.Params{MaxAttempts: -1}), "max attempts"},
+		"negative losses":        {enqueueing(workqueue.Params{MaxLosses: -1}), "max losses"},
+		"negative timeout":       {enqueueing(workqueue.Params{Timeout: -1}), "timeout"},
+		"endless timeout":        {enqueueing(workqueue.Params{Timeout: math.MaxInt64}), "timeout"},
+		"too early":              {enqueueing(workqueue.Params{RunAt: time.Unix(-1, 0)}), "run at"},
+		"too late":               {enqueueing(workqueue.Params{RunAt: time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -7200))}), "run at"},
+		"unknown dedup":          {enqueueing(workqueue.Params{Dedup: 7}), "dedup"},
+		"endless attempts":       {enqueueing(workqueue.Params{MaxAttempts: math.MaxInt}), "max attempts"},
+		"endless losses":         {enqueueing(workqueue.Params{MaxLosses: math.MaxInt}), "max losses"},
+		"trace with NUL":         {enqueueing(workqueue.Params{Trace: map[string]string{"a": "x\x00"}}), "trace.a"},
+		"trace name with NUL":    {enqueueing(workqueue.Params{Trace: map[string]string{"a\x00": "x"}}), "trace"},
+		"label with NUL":         {enqueueing(workqueue.Params{Labels: map[string]string{"a": "\x00x"}}), "labels.a"},
+		"kind with NUL":          {enqueueing(workqueue.Params{Kind: "k\x00"}), "kind"},
+		"endless retention":      {opening(workqueue.Config{Queue: "q", Retention: math.MaxInt64}), "retention"},
+		"endless quiet":          {opening(workqueue.Config{Queue: "q", Quiet: math.MaxInt64}), "quiet"},
+		"endless scan pause":     {opening(workqueue.Config{Queue: "q", ScanEvery: 25 * time.Hour}), "scan every"},
+		"endless backoff":        {opening(workqueue.Config{Queue: "q", Backoff: workqueue.Backoff{Initial: math.MaxInt64}}), "backoff initial"},
+		"endless backoff in all": {opening(workqueue.Config{Queue: "q", Backoff: workqueue.Backoff{Max: math.MaxInt64}}), "backoff max"},
+		"negative grace":         {working(workqueue.WorkerConfig{Grace: -1}), "grace"},
+		"negative attempt":       {working(workqueue.WorkerConfig{Timeout: -1}), "timeout"},
+		"session ttl too long":   {working(workqueue.WorkerConfig{SessionTTL: 25 * time.Hour}), "session ttl"},
+		"session ttl too short":  {working(workqueue.WorkerConfig{SessionTTL: 1}), "session ttl"},
+		"endless leadership": {func() error {
+			_, err := workqueue.NewDispatcher(d.q, workqueue.DispatcherConfig{TTL: math.MaxInt64})
+			return err
+		}, "ttl"},
 		"get without an id":       {func() error { _, err := d.q.Get(bounded(t), ""); return err }, "id"},
 		"wait for a bad id":       {func() error { _, err := d.q.Wait(bounded(t), long); return err }, "id"},
 		"cancel without an id":    {func() error { _, err := d.q.Cancel(bounded(t), "", ann); return err }, "id"},

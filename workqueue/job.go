@@ -199,13 +199,19 @@ func (r *record) state(where place, now time.Time, ownerLives func(string, int64
 	case r.due(now):
 		return StateReady
 	}
-	if n := len(r.Attempts); n > 0 {
-		switch r.Attempts[n-1].Outcome {
-		case outcomeFailed, outcomeLost:
-			return StateRetry
-		}
+	if r.retrying(now) {
+		return StateRetry
 	}
 	return StateScheduled
+}
+
+// retrying tells whether an open job waits for its next attempt after a failure or a loss.
+func (r *record) retrying(now time.Time) bool {
+	n := len(r.Attempts)
+	if r.claimed() || r.due(now) || n == 0 {
+		return false
+	}
+	return r.Attempts[n-1].Outcome == outcomeFailed || r.Attempts[n-1].Outcome == outcomeLost
 }
 
 // fieldNames lists the JSON names of a struct.

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -11,15 +12,32 @@ import (
 
 // joint is what a caller adds to the Txn that completes a job.
 type joint struct {
-	ops  []clientv3.Op
-	cmps []clientv3.Cmp
-	jobs []coord.ParsedKey // that the ops enqueue
+	ops    []clientv3.Op
+	cmps   []clientv3.Cmp
+	jobs   []coord.ParsedKey // that the ops enqueue
+	fences []coord.Fence     // of other claims of the caller
 }
 
-// joinable checks the caller's ops, and adds the compares for those of them that
-// enqueue a job.
-func joinable(keys coord.Keyspace, ops []clientv3.Op) (joint, error) {
-	j := joint{ops: ops}
+const (
+	// maxJoinedFences is how many further claims a completion may depend on.
+	maxJoinedFences = 16
+	// maxJoinedCompares is what etcd's limit of 128 operations leaves for the compares of
+	// fences and of jobs that are enqueued, three each.
+	maxJoinedCompares = 123
+)
+
+// joinable checks the caller's fences and ops, and adds the compares for them.
+func joinable(keys coord.Keyspace, fences []coord.Fence, ops []clientv3.Op) (joint, error) {
+	j := joint{ops: ops, fences: fences}
+	if len(fences) > maxJoinedFences {
+		return joint{}, &coord.InputError{Field: "fences", Value: fmt.Sprint(len(fences)), Reason: fmt.Sprintf("at most %d can join a completion", maxJoinedFences)}
+	}
+	for _, f := range fences {
+		if f.Key == "" || f.Token <= 0 {
+			return joint{}, &coord.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"}
+		}
+		j.cmps = append(j.cmps, f.Cmps()...)
+	}
 	var others []clientv3.Op
 	fresh := map[string]bool{} // the payload keys of the jobs that are enqueued
 	for _, op := range ops {
@@ -34,7 +52,7 @@ func joinable(keys coord.Keyspace, ops []clientv3.Op) (joint, error) {
 			q := keys.Queue(p.Queue)
 			j.jobs = append(j.jobs, p)
 			j.cmps = append(j.cmps,
-				clientv3.Compare(clientv3.CreateRevision(q.Job(p.ID)), "=", 0),
+				clientv3.Compare(clientv3.CreateRevision(q.Job(p.ID)), "=", 0), //mutant:join-new
 				clientv3.Compare(clientv3.ModRevision(q.Done(p.ID)), "=", 0),
 				clientv3.Compare(clientv3.ModRevision(q.Dead(p.ID)), "=", 0))
 		case !op.IsTxn() && op.IsPut() && fresh[string(op.KeyBytes())]:
@@ -43,20 +61,26 @@ func joinable(keys coord.Keyspace, ops []clientv3.Op) (joint, error) {
 			others = append(others, op)
 		}
 	}
+	if n := len(fences) + len(j.jobs); 3*n > maxJoinedCompares {
+		return joint{}, &coord.InputError{Field: "ops", Value: fmt.Sprint(n), Reason: fmt.Sprintf("at most %d fences and enqueued jobs together can join a completion", maxJoinedCompares/3)}
+	}
 	if len(ops) > 60 {
 		others = ops // for the error
 	}
-	return j, keys.CheckOps(others)
+	return j, keys.CheckOps(others) //mutant:join-outside-root
 }
 
 // join adds it to a Txn that closes a claim, whose Else gets one key.
 func (j joint) join(txn *coord.Txn, keys coord.Keyspace) {
-	if len(j.ops) == 0 {
+	if len(j.ops) == 0 && len(j.fences) == 0 {
 		return
 	}
 	txn.If = append(txn.If, j.cmps...)
 	txn.Then = append(txn.Then, j.ops...)
 	txn.Origin = "caller"
+	for _, f := range j.fences {
+		txn.Else = append(txn.Else, clientv3.OpGet(f.Key))
+	}
 	for _, p := range j.jobs {
 		for _, where := range joinedPlaces {
 			txn.Else = append(txn.Else, clientv3.OpGet(txns{keys: keys.Queue(p.Queue)}.key(where, p.ID)))
@@ -64,13 +88,20 @@ func (j joint) join(txn *coord.Txn, keys coord.Keyspace) {
 	}
 }
 
+// errJoined marks the refusal of a completion for a claim of the caller other than the
+// job's, which is still current: it can be closed in another way.
+var errJoined = errors.New("a claim that joins the completion is over, the job's is not")
+
 // joinedPlaces is where a job of an ID can be.
 var joinedPlaces = []place{inJobs, inDone, inDead}
 
-// inTheWay is the job because of which a Txn with j was refused; nil means that it is
-// none.
-func (j joint) inTheWay(ctx context.Context, q *Queue, r coord.Result) error {
-	i := 1
+// inTheWay is the fence or the job because of which a Txn with j was refused, where its
+// own fence is current; nil means that it is none.
+func (j joint) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r coord.Result) error {
+	if err := r.Refusal(append([]coord.Fence{own}, j.fences...)...); errors.Is(err, coord.ErrFenced) {
+		return fmt.Errorf("%w: %w", errJoined, err)
+	}
+	i := 1 + len(j.fences)
 	for _, p := range j.jobs {
 		for _, where := range joinedPlaces {
 			kv := r.Get(i)

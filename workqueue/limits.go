@@ -3,6 +3,7 @@ package workqueue
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -14,20 +15,52 @@ const (
 	defaultMaxPayload = 256 << 10
 	// MaxResult bounds a result, in bytes.
 	MaxResult = 256 << 10
-	// MaxProgress bounds a progress report and a checkpoint each, in bytes.
-	MaxProgress = 64 << 10
-
+	// maxProgress bounds a progress report and a checkpoint each.
+	maxProgress  = 64 << 10
 	inlineLimit  = 1 << 10
 	hardPayload  = 900 << 10
 	maxError     = 1 << 10
 	maxLabels    = 32
 	maxLabelText = 256
 	maxReason    = 256
-	maxTimeout   = 100 * 365 * 24 * time.Hour
+	// maxTimeout bounds every duration, so that sums of them, and of times with them, are
+	// far from overflowing. For people it is for ever.
+	maxTimeout = 100 * 365 * 24 * time.Hour
+	// maxPeriod bounds the pauses of what is done again and again.
+	maxPeriod = 24 * time.Hour
+	// maxCount bounds every count: the largest that JSON keeps wherever it is read.
+	maxCount = 1 << 53
 )
 
+// span is a duration of a config and what it may be. Zero is never refused: it means
+// the default.
+type span struct {
+	field       string
+	d           time.Duration
+	least, most time.Duration
+	zero        string // what 0 means
+}
+
+// checkSpans refuses the first that is out of its bounds.
+func checkSpans(spans ...span) error {
+	for _, s := range spans {
+		if s.d == 0 || s.d >= s.least && s.d <= s.most {
+			continue
+		}
+		least, most := s.least.String(), s.most.String()
+		switch s.most {
+		case maxTimeout:
+			most = "100 years"
+		case maxPeriod:
+			most = "24h"
+		}
+		return &coord.InputError{Field: s.field, Value: s.d.String(), Reason: fmt.Sprintf("it is between %s and %s; 0 means %s", least, most, s.zero)}
+	}
+	return nil
+}
+
 func checkSize(field string, n, limit int) error {
-	if n <= limit {
+	if n <= limit { //mutant:payload-size
 		return nil
 	}
 	return &coord.InputError{Field: field, Value: strconv.Itoa(n) + " bytes",
@@ -59,8 +92,8 @@ func (p Params) validate(maxPayload int) error {
 		field string
 		n     int
 	}{{"max attempts", p.MaxAttempts}, {"max losses", p.MaxLosses}} {
-		if c.n < 0 {
-			return &coord.InputError{Field: c.field, Value: strconv.Itoa(c.n), Reason: "it must not be negative; 0 means the default"}
+		if c.n < 0 || int64(c.n) > maxCount {
+			return &coord.InputError{Field: c.field, Value: strconv.Itoa(c.n), Reason: "it must not be negative, nor above 2^53; 0 means the default"}
 		}
 	}
 	if p.Timeout < 0 || p.Timeout > maxTimeout {
@@ -69,19 +102,22 @@ func (p Params) validate(maxPayload int) error {
 	if y := p.RunAt.UTC().Year(); !p.RunAt.IsZero() && (y < 1970 || y > 9999) {
 		return &coord.InputError{Field: "run at", Value: p.RunAt.Format(time.RFC3339), Reason: "it must lie between the years 1970 and 9999"}
 	}
-	if p.Dedup != UntilFinished && p.Dedup != UntilRetained {
-		return &coord.InputError{Field: "dedup", Value: strconv.Itoa(int(p.Dedup)), Reason: "it is UntilFinished or UntilRetained"}
+	if p.Dedup != untilFinished && p.Dedup != UntilRetained {
+		return &coord.InputError{Field: "dedup", Value: strconv.Itoa(int(p.Dedup)), Reason: "it is 0 or UntilRetained"}
 	}
 	return nil
 }
 
-// checkText refuses text that JSON could not give back as it is.
+// checkText refuses text that JSON, or the environment of a command, could not give
+// back as it is.
 func checkText(field, s string, limit int) error {
 	switch {
 	case len(s) > limit:
 		return &coord.InputError{Field: field, Value: s, Reason: fmt.Sprintf("it has %d bytes, at most %d are accepted", len(s), limit)}
 	case !utf8.ValidString(s):
 		return &coord.InputError{Field: field, Value: s, Reason: "it is not valid UTF-8"}
+	case strings.Contains(s, "\x00"):
+		return &coord.InputError{Field: field, Value: s, Reason: "it has a NUL byte, which no environment variable can carry"}
 	}
 	return nil
 }

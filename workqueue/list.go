@@ -100,11 +100,12 @@ func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
 
 // List is [Queue.List] of several queues, one after the other; the limit is one for
 // all. Of a queue that is not there nothing is yielded.
-func (qs *Queues) List(ctx context.Context, names []string, f Filter) iter.Seq2[*Job, error] {
-	if err := valid(names); err != nil {
+func (qs Queues) List(ctx context.Context, names []string, f Filter) iter.Seq2[*Job, error] {
+	store, err := qs.open(names...)
+	if err != nil {
 		return func(yield func(*Job, error) bool) { yield(nil, fmt.Errorf("list jobs: %w", err)) }
 	}
-	return listJobs(ctx, qs.store, names, f)
+	return listJobs(ctx, store, names, f)
 }
 
 // queuesAtOnce is how many queues are read before anything of them is yielded: a
@@ -119,8 +120,11 @@ func listJobs(ctx context.Context, store *coord.Store, queues []string, f Filter
 		}
 		limit := f.Limit
 		for all := listings(store.Keys(), queues, f); len(all) > 0; {
-			read, err := readListings(ctx, store, all[:min(len(all), 3*queuesAtOnce)], limit)
-			if err != nil {
+			read := 0
+			if err := guarded(func() (err error) { // it asks f.Match
+				read, err = readListings(ctx, store, all[:min(len(all), 3*queuesAtOnce)], limit)
+				return err
+			}); err != nil {
 				yield(nil, fmt.Errorf("list jobs of %s: %w", namesText(queues), err))
 				return
 			}

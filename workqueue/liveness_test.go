@@ -31,9 +31,13 @@ type troubled struct {
 func newTroubled(t *testing.T) *troubled {
 	t.Helper()
 	t.Parallel()
-	p := &troubled{t: t, plan: &etcdtest.Plan{}}
-	p.cl, p.root = shared(t)
-	p.own = etcdtest.Shared(t).Client(t, p.plan.DialOptions()...)
+	return troubledOn(t, etcdtest.Shared(t))
+}
+
+func troubledOn(t *testing.T, c *etcdtest.Cluster) *troubled {
+	t.Helper()
+	p := &troubled{t: t, plan: &etcdtest.Plan{}, cl: c.Client(t), root: etcdtest.Root(t)}
+	p.own = c.Client(t, p.plan.DialOptions()...)
 	p.q, p.seen = openAt(t, p.own, workqueue.Config{Root: p.root}), openAt(t, p.cl, workqueue.Config{Root: p.root})
 	return p
 }
@@ -205,7 +209,8 @@ func TestAClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
 	}
 	for name, meanwhile := range map[string]func(*troubled){"history is compacted": compact, "the lane is gone": dropLanes} {
 		t.Run(name, func(t *testing.T) {
-			p := newTroubled(t)
+			t.Parallel()
+			p := troubledOn(t, etcdtest.New(t, etcdtest.Config{})) // others need their history
 			enqueue(t, p.seen, workqueue.Params{ID: "x"})
 			s := session(t, p.own, p.root, 20*time.Second)
 			if _, err := p.q.Claim(bounded(t), s); err != nil {

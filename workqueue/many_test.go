@@ -50,15 +50,6 @@ func manyQueues(t *testing.T, root string, n int) (names []string) {
 	return names
 }
 
-func queuesUnder(t *testing.T, client *clientv3.Client, root string) *workqueue.Queues {
-	t.Helper()
-	queues, err := workqueue.NewQueues(client, root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return queues
-}
-
 func refs(t *testing.T, jobs func(func(*workqueue.Job, error) bool)) (refs []string) {
 	t.Helper()
 	for j, err := range jobs {
@@ -75,7 +66,7 @@ func refs(t *testing.T, jobs func(func(*workqueue.Job, error) bool)) (refs []str
 func TestManyQueuesAreReadTogether(t *testing.T) {
 	var rec etcdtest.Recorder
 	root, client := etcdtest.Root(t), etcdtest.Shared(t).Client(t, rec.DialOptions()...)
-	queues := queuesUnder(t, client, root)
+	queues := workqueue.Queues{Client: client, Root: root}
 	const n = 150
 	names := manyQueues(t, root, n)
 	sent := func() (sum int) {
@@ -141,7 +132,7 @@ func TestManyQueuesGoOnBehindAnUnreadableConfig(t *testing.T) {
 	if _, err := client.Put(t.Context(), root+"queues/b/config", "{"); err != nil {
 		t.Fatal(err)
 	}
-	queues := queuesUnder(t, client, root)
+	queues := workqueue.Queues{Client: client, Root: root}
 	var counted []string
 	for s, err := range queues.Stats(t.Context(), []string{"a", "b", "c"}, time.Time{}) {
 		if bad := errors.Is(err, workqueue.ErrUndecodable); bad != (s.Queue == "b") || err != nil && !bad || err == nil && s.Jobs[workqueue.StateReady] != 1 {

@@ -19,8 +19,11 @@ import (
 // to nobody. The error matches [ErrUndecodable] when the record cannot be read,
 // [ErrNewer] too where a newer program could, and wraps coord.ErrInvalid when the key
 // is none of a job.
-func (qs *Queues) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int64) bool) (*Job, error) {
-	keys := qs.store.Keys()
+func (qs Queues) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int64) bool) (*Job, error) {
+	keys, err := coord.NewKeyspace(qs.Root)
+	if err != nil {
+		return nil, err
+	}
 	p, ok := keys.Parse(string(kv.Key))
 	where, known := map[string]place{"jobs": inJobs, "done": inDone, "dead": inDead}[p.Kind]
 	if !ok || !known {
@@ -108,18 +111,19 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *m
 const maxSalvage = 512 << 10
 
 // salvaged makes a dead letter of what cannot be read. A record that is sound but for
-// its head, its name or its owner, as after an edit by hand, keeps all its fields; of
-// any other one the payload is all that was there.
+// its head, its name, its owner or its counts, as after an edit by hand, keeps all its
+// other fields; of any other one the payload is all that was there.
 func salvaged(id string, value []byte, why error, e event) *record {
 	r, err := parseRecord(value)
 	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) {
 		r = &record{}
 		r.setPayload(value)
 	}
-	r.Nonce, r.Version, r.ID = e.nonce, recordVersion, id
+	r.Nonce, r.ID = e.nonce, id
 	if r.Born == "" {
 		r.Born = e.nonce
 	}
+	r.mendNumbers()
 	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = "", 0, time.Time{}, false
 	r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeBuried, Error: why.Error(), Actor: e.by.Actor, Reason: e.by.Reason})
 	r.bury(e, why.Error())
@@ -137,7 +141,7 @@ func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (coord.Txn, e
 	from, dead := string(kv.Key), t.keys.Dead(r.ID)
 	txn := coord.Txn{
 		Origin: "repair",
-		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(),
+		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(), //mutant:salvage-guard
 		Then:   []clientv3.Op{clientv3.OpPut(dead, string(value))},
 		Else:   []clientv3.Op{clientv3.OpGet(from)},
 	}

@@ -79,7 +79,7 @@ func TestSalvagedRecordsAreReadableAndComplete(t *testing.T) {
 }
 
 func TestANewerRecordIsNotBroken(t *testing.T) {
-	_, err := decodeRecord([]byte(`{"w":"` + testNonce + `","v":2,"id":"x"}`))
+	_, err := decodeRecord([]byte(`{"w":"` + testNonce + `","v":3,"id":"x"}`))
 	if !errors.Is(err, ErrNewer) || !errors.Is(err, ErrUndecodable) {
 		t.Errorf("got %v", err)
 	}
@@ -114,14 +114,14 @@ func TestDecodeKnowsItsQueuesRecords(t *testing.T) {
 		"dead":               {q.keys.Dead("x"), string(value), nil, StateDead, nil},
 		"done":               {q.keys.Done("x"), string(value), nil, StateDone, nil},
 		"garbage":            {q.keys.Job("x"), "garbage", nil, "", ErrUndecodable},
-		"newer":              {q.keys.Job("x"), `{"w":"` + testNonce + `","v":2,"id":"x"}`, nil, "", ErrNewer},
+		"newer":              {q.keys.Job("x"), `{"w":"` + testNonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
 		"another job's":      {q.keys.Job("y"), string(value), nil, "", ErrUndecodable},
 		"no key of a job":    {q.keys.Config(), string(value), nil, "", coord.ErrInvalid},
 		"another queue's":    {q.store.Keys().Queue("p").Job("x"), string(value), nil, StateClaimed, nil},
 		"in the wrong shard": {q.keys.Jobs() + "zz/x", string(value), nil, "", coord.ErrInvalid},
 		"elsewhere":          {"/elsewhere", string(value), nil, "", coord.ErrInvalid},
 	} {
-		j, err := (&Queues{q.store}).Decode(&mvccpb.KeyValue{Key: []byte(tc.key), Value: []byte(tc.value), ModRevision: 7}, tc.lives)
+		j, err := (Queues{client, q.store.Keys().Root()}).Decode(&mvccpb.KeyValue{Key: []byte(tc.key), Value: []byte(tc.value), ModRevision: 7}, tc.lives)
 		if !errors.Is(err, tc.err) || (j == nil) != (tc.err != nil) {
 			t.Errorf("%s: %+v, %v", name, j, err)
 		} else if j != nil && (j.State != tc.state || j.ID != "x" || j.Revision != 7) {
@@ -150,7 +150,7 @@ func TestSalvageAndBuryActOnWhatWasSeen(t *testing.T) {
 	old := put(q.keys.Job("x"), "garbage")
 	rev := put(q.keys.Job("x"), "more garbage")
 	readable := put(q.keys.Job("y"), `{"w":"`+testNonce+`","v":1,"id":"y"}`)
-	newer := put(q.keys.Job("z"), `{"w":"`+testNonce+`","v":2,"id":"z"}`)
+	newer := put(q.keys.Job("z"), `{"w":"`+testNonce+`","v":3,"id":"z"}`)
 	huge := put(q.keys.Job("h"), strings.Repeat("x", maxSalvage+1))
 	twice := put(q.keys.Job("t"), "garbage")
 	put(q.keys.Dead("t"), `{"w":"`+testNonce+`","v":1,"id":"t"}`)

@@ -56,7 +56,7 @@ func salvagedConfig(value []byte) (c config) {
 		return config{}
 	}
 	var mode string
-	if json.Unmarshal(c.extra["mode"], &mode) == nil && mode == modeDispatch {
+	if json.Unmarshal(c.extra["mode"], &mode) == nil && mode == ModeDispatch {
 		c.Mode = mode
 	}
 	maps.DeleteFunc(c.extra, func(name string, _ json.RawMessage) bool { return isOneOf(name, configFields) })

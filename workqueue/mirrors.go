@@ -24,6 +24,7 @@ type running struct {
 	full   bool // all of the queue
 	stop   context.CancelFunc
 	done   chan struct{}
+	err    error // why it ended before it was stopped; valid once done is closed
 }
 
 // syncConfig waits until the config is known, and keeps it so.
@@ -94,7 +95,7 @@ func (q *Queue) ensure(full bool) *running {
 	}
 	q.mirrorWG.Go(func() {
 		defer close(r.done)
-		_ = r.mirror.Run(ctx)
+		r.err = r.mirror.Run(ctx)
 	})
 	return r
 }
@@ -119,6 +120,9 @@ func (q *Queue) await(ctx context.Context, full bool) error {
 		case <-r.mirror.Synced():
 			return nil
 		case <-r.done:
+			if r.err != nil {
+				return fmt.Errorf("read queue %s: %w", q.name, r.err)
+			}
 		case <-ctx.Done():
 			return fmt.Errorf("read queue %s: %w", q.name, context.Cause(ctx))
 		}

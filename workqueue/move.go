@@ -75,15 +75,15 @@ func (t txns) relocate(l located, n next, to txns, beside besides) (coord.Txn, e
 	id, from := l.record.ID, t.key(l.where, l.record.ID)
 	txn := coord.Txn{
 		Origin: "repair", InOrder: true, // its age there is the revision that puts it there
-		If:   t.guard(l),
+		If:   t.guard(l), //mutant:move-guard
 		Then: []clientv3.Op{clientv3.OpPut(to.key(n.where, id), string(value)), clientv3.OpDelete(from)},
 		Else: []clientv3.Op{clientv3.OpGet(from)},
 	}
 	for where := inJobs; where <= inDead; where++ {
-		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(to.key(where, id)), "=", 0))
+		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(to.key(where, id)), "=", 0)) //mutant:move-id-free
 		txn.Else = append(txn.Else, clientv3.OpGet(to.key(where, id)))
 	}
-	if l.record.claimed() {
+	if l.record.claimed() { //mutant:move-progress
 		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Progress(id)), "=", beside.progressRev))
 	}
 	t.emptyInbox(&txn, l)

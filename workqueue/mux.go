@@ -2,10 +2,10 @@ package workqueue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Mux hands each job to the handler of its kind. A worker with a Mux claims only
@@ -32,40 +32,21 @@ func (m *Mux) Register(kind string, h Handler) {
 	m.handlers[kind] = h
 }
 
-// Handle calls the handler of the job's kind.
+// strangerPause is for how long a job is put off that a Mux has no handler for, so
+// that workers which have one find it first.
+const strangerPause = time.Minute
+
+// Handle calls the handler of the job's kind. A job of a kind that has none is put off
+// for a minute, counted as nothing. A worker hands over such a job only when what wraps
+// the Mux hides its kinds: see [NewWorker].
 func (m *Mux) Handle(ctx context.Context, c *Claim) ([]byte, error) {
 	h, ok := m.handlers[c.Job().Kind]
 	if !ok {
-		return nil, fmt.Errorf("no handler for kind %q", c.Job().Kind)
+		return nil, &outcomeError{outcome: verbSnooze, delay: strangerPause, unbegun: true, err: fmt.Errorf(
+			"no handler for kind %q: give what wraps the Mux a method Kinds, or Unwrap() Handler, and such jobs are left to others", c.Job().Kind)}
 	}
 	return h.Handle(ctx, c)
 }
 
 // Kinds lists the kinds that have handlers.
 func (m *Mux) Kinds() []string { return slices.Sorted(maps.Keys(m.handlers)) }
-
-// HandleJSON registers a function that takes its payload, and gives its result, as
-// JSON. A payload that does not decode buries the job at once: no further attempt
-// would read it better. It panics as [Mux.Register] does.
-func HandleJSON[In, Out any](m *Mux, kind string, f func(ctx context.Context, c *Claim, in In) (Out, error)) {
-	if f == nil {
-		m.Register(kind, nil)
-	}
-	m.Register(kind, HandlerFunc(func(ctx context.Context, c *Claim) ([]byte, error) {
-		var in In
-		if p := c.Job().Payload; len(p) > 0 {
-			if err := json.Unmarshal(p, &in); err != nil {
-				return nil, Permanent(fmt.Errorf("decode payload: %w", err))
-			}
-		}
-		out, err := f(ctx, c, in)
-		if err != nil {
-			return nil, err
-		}
-		result, err := encodeJSON(out)
-		if err != nil {
-			return nil, Permanent(fmt.Errorf("encode result: %w", err))
-		}
-		return result, nil
-	}))
-}

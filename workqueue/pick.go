@@ -3,6 +3,8 @@ package workqueue
 import (
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/leasekit/leasekit/coord"
 )
 
@@ -74,7 +76,7 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 	if len(x.scheduled) > 0 {
 		wake = x.scheduled[0].record.RunAt
 	}
-	if x.config.Paused || x.config.Mode == modeDispatch {
+	if x.config.Paused || x.config.Mode == ModeDispatch {
 		return nil, time.Time{}
 	}
 	var others []*entry
@@ -173,9 +175,29 @@ func (x *index) settleEntry(c candidate, moved bool) {
 	}
 }
 
+// refused is settleEntry for a claim that was refused, with what was found in the job's
+// place. Moved tells that it is not what the index showed. Another record of the same
+// revision is of another history, of which the mirror may have no event: it is taken in
+// at once.
+func (x *index) refused(c candidate, found *mvccpb.KeyValue) (moved bool) {
+	moved = !c.isFrom(found)
+	x.settleEntry(c, moved)
+	if moved && found != nil && found.ModRevision == c.rev {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.jobs[c.record.ID] == c.entry {
+			x.put(found)
+			x.wake()
+		}
+	}
+	return moved
+}
+
 // free tells whether this process may claim a job: it is not at it already, and no
 // handler of an earlier claim still runs here.
-func (x *index) free(e *entry) bool { return !e.busy && x.running[e.record.ID] == 0 }
+func (x *index) free(e *entry) bool {
+	return !e.busy && /*mutant:attempt-beside*/ x.running[e.record.ID] == 0
+}
 
 // enter notes that a job runs in this process, from its pick on. Called with mu
 // held.

@@ -122,8 +122,9 @@ type message struct {
 	config    config
 	confRev   int64
 	regRev    int64
-	with      string // enqueued together with a completion
-	payload   string // what an edit, or an enqueue, gives it
+	with      string      // enqueued together with a completion
+	under     coord.Fence // a completion's second fence: a dispatcher's term
+	payload   string      // what an edit, or an enqueue, gives it
 	repair    repair
 }
 
@@ -326,7 +327,7 @@ func (p *play) strip(m *message) {
 func (p *play) describeIn(m *message, c clientv3.Cmp) string {
 	keys := m.q.keys
 	names := map[string]string{
-		keys.Config(): "config", m.fence.Key: "leader",
+		keys.Config(): "config", m.fence.Key: "leader", m.under.Key: "leader",
 		keys.Jobs(): "jobs", keys.DoneJobs(): "done jobs", keys.DeadJobs(): "dead jobs", keys.Workers(): "workers",
 	}
 	for _, h := range p.homes {

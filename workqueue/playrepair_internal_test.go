@@ -176,7 +176,7 @@ func stageExport(p *play, words []string) (string, error) {
 	}
 	h := p.homeOf(words[0])
 	q := &Queue{name: h.q.keys.Name(), txns: h.q}
-	text, err := q.exportLine(exportRow{record: l.record}, l.where, nil)
+	text, err := q.exportLine(l, besides{})
 	p.exported = &exportedJob{text, p.told.copy().jobs[p.index(words[0])]}
 	return "", err
 }

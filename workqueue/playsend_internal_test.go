@@ -79,7 +79,7 @@ func init() {
 		"bury":       intervenes(verbBury),
 		"pause":      configures(func(c *config) { c.Paused = true }),
 		"resume":     configures(func(c *config) { c.Paused = false }),
-		"dispatch":   configures(func(c *config) { c.Mode = modeDispatch }),
+		"dispatch":   configures(func(c *config) { c.Mode = ModeDispatch }),
 	})
 }
 
@@ -223,6 +223,9 @@ func closes(v verb) func(p *play, m *message, args []string) error {
 		if len(args) == 2 && args[0] == "with" {
 			return p.joinJob(m, args[1])
 		}
+		if len(args) == 2 && args[0] == "under" {
+			return p.joinTerm(m, args[1])
+		}
 		return nil
 	}
 }
@@ -261,8 +264,20 @@ func (p *play) joinJob(m *message, id string) error {
 		}
 		ops[i] = clientv3.OpPut(string(op.KeyBytes()), string(value))
 	}
-	joined, err := joinable(p.space, ops)
+	joined, err := joinable(p.space, nil, ops)
 	m.with = id
+	joined.join(&m.txn, p.space)
+	return err
+}
+
+// joinTerm completes only while a dispatcher leads, as CompleteJoined does.
+func (p *play) joinTerm(m *message, dispatcher string) error {
+	d, err := p.named([]string{dispatcher})
+	if err != nil || d.term.IsZero() {
+		return cannot("%s has never led", dispatcher)
+	}
+	m.under = d.term
+	joined, err := joinable(p.space, []coord.Fence{m.under}, nil)
 	joined.join(&m.txn, p.space)
 	return err
 }

@@ -83,6 +83,9 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 		if payloadOf(m.seen.record) != j.payload {
 			return violation("%s: %s of job %s was accepted, which has another payload by now", who, m.verb, m.job)
 		}
+		if term := m.under.Nonce + m.under.Token.String(); !m.under.IsZero() && term != p.told.leader {
+			return violation("%s: %s of job %s was accepted under term %s, which is over", who, m.verb, m.job, term)
+		}
 		if m.with != "" {
 			with := &message{who: m.who, verb: "enqueue", job: m.with, n: next{record: &record{Born: p.bornOf(m)}}}
 			if err := p.judgeEnqueue(&p.told.jobs[p.index(m.with)], with); err != nil {

@@ -16,21 +16,27 @@ import (
 
 // note is the value of progress/<id>: the latest report and checkpoint.
 type note struct {
-	Nonce        string          `json:"w"`
-	Token        coord.Token     `json:"token"`
-	At           time.Time       `json:"at"`
-	Progress     json.RawMessage `json:"progress,omitempty"`
-	Progress64   []byte          `json:"progress_base64,omitempty"`
-	Checkpoint   json.RawMessage `json:"checkpoint,omitempty"`
-	Checkpoint64 []byte          `json:"checkpoint_base64,omitempty"`
+	Nonce          string          `json:"w"`
+	Token          coord.Token     `json:"token"`
+	At             time.Time       `json:"at"`
+	Progress       json.RawMessage `json:"progress,omitempty"`
+	ProgressText   string          `json:"progress_text,omitempty"`
+	Progress64     []byte          `json:"progress_base64,omitempty"`
+	Checkpoint     json.RawMessage `json:"checkpoint,omitempty"`
+	CheckpointText string          `json:"checkpoint_text,omitempty"`
+	Checkpoint64   []byte          `json:"checkpoint_base64,omitempty"`
 }
 
-func (n *note) progress() []byte   { return either(n.Progress, n.Progress64) }
-func (n *note) checkpoint() []byte { return either(n.Checkpoint, n.Checkpoint64) }
+func (n *note) progress() []byte   { return either(n.Progress, n.ProgressText, n.Progress64) }
+func (n *note) checkpoint() []byte { return either(n.Checkpoint, n.CheckpointText, n.Checkpoint64) }
 
-func either(j json.RawMessage, b []byte) []byte {
-	if b != nil {
-		return b
+// either joins what split took apart.
+func either(j json.RawMessage, text string, rest []byte) []byte {
+	switch {
+	case rest != nil:
+		return rest
+	case text != "":
+		return []byte(text)
 	}
 	return j
 }
@@ -71,21 +77,21 @@ func (n *notes) any() bool {
 // Progress reports how far the work is, under the claim's fence, for people and
 // tools; the token stays. It blocks until this report, or a newer one that replaced
 // it, is written, or ctx ends. It returns [coord.ErrFenced] when the claim is no
-// longer current: stop working then. At most [MaxProgress] bytes.
+// longer current: stop working then. At most 64 KiB.
 func (c *Claim) Progress(ctx context.Context, b []byte) error {
-	return c.keep(ctx, "progress", b, func(n *note) { n.Progress, n.Progress64 = split(b) })
+	return c.keep(ctx, "progress", b, func(n *note) { n.Progress, n.ProgressText, n.Progress64 = split(b) })
 }
 
 // Checkpoint keeps b for the next attempt, which finds it in its Job, and for
 // [Queue.Get]. It blocks and fails as Progress does. A loss does not count against
 // the job when progress or a checkpoint was written since the claim.
 func (c *Claim) Checkpoint(ctx context.Context, b []byte) error {
-	return c.keep(ctx, "checkpoint", b, func(n *note) { n.Checkpoint, n.Checkpoint64 = split(b) })
+	return c.keep(ctx, "checkpoint", b, func(n *note) { n.Checkpoint, n.CheckpointText, n.Checkpoint64 = split(b) })
 }
 
 func (c *Claim) keep(ctx context.Context, field string, b []byte, set func(*note)) error {
 	what := "keep " + field + " of job " + c.job.ID
-	if err := checkSize(field, len(b), MaxProgress); err != nil {
+	if err := checkSize(field, len(b), maxProgress); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	n := &c.notes

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ func TestBackoff(t *testing.T) {
 		{Backoff{Factor: math.NaN(), Jitter: math.NaN()}, 2, 0.5, 2 * time.Second},
 		{Backoff{Factor: math.Inf(1)}, 2, 0.5, 10 * time.Minute},
 		{Backoff{Max: math.MaxInt64}, 100, 0.99, math.MaxInt64},
+		{Backoff{Max: math.MaxInt64, Jitter: 1}, 100, math.Inf(-1), math.MaxInt64},
+		{Backoff{}, 1, math.NaN(), time.Second},
+		{Backoff{Jitter: 1}, 1, 1e300, time.Second},
 	} {
 		if got := tc.b.After(tc.n, tc.dice); got != tc.want {
 			t.Errorf("%+v after %d, dice %v: got %s, want %s", tc.b, tc.n, tc.dice, got, tc.want)
@@ -297,14 +301,16 @@ func TestTheLargestJobFits(t *testing.T) {
 	for range 3 * logLimit {
 		r.log(Attempt{Outcome: outcomeFailed, Owner: strings.Repeat("%2F", 200), Error: strings.Repeat("\x01", maxError), Actor: worst, Reason: worst})
 	}
-	r.setResult(make([]byte, MaxResult))
-	b, err := r.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The rest of 1 MiB is the caller's, who completes with writes of its own.
-	if len(b) > 900<<10 {
-		t.Errorf("the largest record has %d bytes", len(b))
+	for name, unit := range map[string]string{"bytes": "\x00", "text of quotes": `"`, "text of separators": "\u2028\n"} {
+		r.setResult(bytes.Repeat([]byte(unit), MaxResult/len(unit)))
+		b, err := r.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The rest of 1 MiB is the caller's, who completes with writes of its own.
+		if len(b) > 900<<10 {
+			t.Errorf("%s: the largest record has %d bytes", name, len(b))
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ type Config struct {
 	// MaxPayload is the payload limit in bytes; 0 means 256 KiB, more than
 	// 900 KiB is not accepted, since etcd would not take it.
 	MaxPayload int
-	// Retention is how long done jobs are kept; 0 means 1 h.
+	// Retention is how long done jobs are kept, 1 s to 100 years; 0 means 1 h.
 	Retention time.Duration
 	// RetainJobs bounds the done jobs that this process keeps, whatever Retention
 	// says; the oldest go first. 0 means 10,000.
@@ -40,12 +40,13 @@ type Config struct {
 	Backoff Backoff
 	// Quiet is how long the watches may be silent before they are asked for a sign of
 	// life; after another Quiet without one they are opened again on another
-	// connection. At least 100 ms; 0 means 10 s.
+	// connection. 100 ms to 24 h; 0 means 10 s.
 	Quiet time.Duration
 	// ScanEvery is the pause between full lists that back the watches, jittered by a
-	// fifth. At least 100 ms; 0 means 5 min.
+	// fifth. 100 ms to 24 h; 0 means 5 min.
 	ScanEvery time.Duration
-	// Logger logs what no caller sees; nil logs nothing.
+	// Logger logs what no caller sees: attempts that failed, died, were refused or
+	// abandoned, one line each, and trouble with etcd. nil logs nothing.
 	Logger *zap.Logger
 }
 
@@ -84,20 +85,16 @@ func (c Config) validate() error {
 	if err := c.Backoff.validate(); err != nil {
 		return err
 	}
-	if c.Retention < time.Second {
-		return &coord.InputError{Field: "retention", Value: c.Retention.String(), Reason: "it is at least 1s; 0 means 1h"}
-	}
 	for field, n := range map[string]int{"retain jobs": c.RetainJobs, "retain bytes": c.RetainBytes} {
 		if n < 0 {
 			return &coord.InputError{Field: field, Value: fmt.Sprint(n), Reason: "it must not be negative; 0 means the default"}
 		}
 	}
-	for field, d := range map[string]time.Duration{"quiet": c.Quiet, "scan every": c.ScanEvery} {
-		if d != 0 && d < minPeriod {
-			return &coord.InputError{Field: field, Value: d.String(), Reason: fmt.Sprintf("it is at least %v; 0 means the default", minPeriod)}
-		}
-	}
-	return nil
+	return checkSpans(
+		span{"retention", c.Retention, time.Second, maxTimeout, "1h"},
+		span{"quiet", c.Quiet, minPeriod, maxPeriod, "10s"},
+		span{"scan every", c.ScanEvery, minPeriod, maxPeriod, "5m"},
+	)
 }
 
 // minPeriod bounds how often the mirrors may bother etcd by a careless config.
@@ -207,11 +204,17 @@ func (q *Queue) behind(f func(ctx context.Context)) bool {
 
 // locate finds a job wherever it is, at one revision. A nil record means that
 // there is none.
-func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (l located, resp *clientv3.TxnResponse, err error) {
-	gets := append([]clientv3.Op{
-		clientv3.OpGet(q.keys.Job(id)), clientv3.OpGet(q.keys.Done(id)), clientv3.OpGet(q.keys.Dead(id)),
-	}, more...)
-	if resp, err = q.store.Read(ctx, gets...); err != nil {
+func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (located, *clientv3.TxnResponse, error) {
+	return q.locateAt(ctx, 0, id, more...)
+}
+
+// locateAt is locate as of a revision, which etcd may have compacted; 0 is now.
+func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (l located, resp *clientv3.TxnResponse, err error) {
+	var gets []clientv3.Op
+	for where := inJobs; where <= inDead; where++ {
+		gets = append(gets, clientv3.OpGet(q.txns.key(where, id), clientv3.WithRev(rev)))
+	}
+	if resp, err = q.store.Read(ctx, append(gets, more...)...); err != nil {
 		return located{}, nil, err
 	}
 	for where := inJobs; where <= inDead; where++ {
@@ -223,7 +226,17 @@ func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (l l
 		if err != nil {
 			return located{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
 		}
-		return located{record: r, where: where, rev: kvs[0].ModRevision, noted: r.Attempt > 0}, resp, nil
+		return located{record: r, where: where, rev: kvs[0].ModRevision, created: kvs[0].CreateRevision, noted: r.Attempt > 0}, resp, nil
 	}
 	return located{}, resp, nil
+}
+
+// jobAt is what could be found out of a job as of a revision, or as it is now where
+// etcd does not have that any more; 0 is now.
+func (q *Queue) jobAt(ctx context.Context, id string, rev int64) located {
+	l, _, err := q.locateAt(ctx, rev, id)
+	if rev != 0 && err != nil {
+		l, _, _ = q.locateAt(ctx, 0, id)
+	}
+	return l
 }

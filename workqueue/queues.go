@@ -12,28 +12,37 @@ import (
 
 // Queues reads many queues under one root together, for those who look at them and do
 // not work them: small queues share requests to etcd, so that it takes far fewer of
-// them than there are queues. It owns no goroutine and needs no Close; the client
-// stays the caller's. Safe for concurrent use.
-type Queues struct{ store *coord.Store }
+// them than there are queues. It owns no goroutine and needs no Close. Safe for
+// concurrent use. A client or a root that cannot be used is an error of each call.
+type Queues struct {
+	// Client reaches etcd; it stays the caller's.
+	Client *clientv3.Client
+	// Root is where the queues are; "" means /leasekit/.
+	Root string
+}
 
-// NewQueues returns the queues under root; "" means /leasekit/. It does not talk to
-// etcd.
-func NewQueues(client *clientv3.Client, root string) (*Queues, error) {
-	store, err := coord.NewStore(client, root, nil)
-	if err != nil {
-		return nil, fmt.Errorf("open queues: %w", err)
+// open returns the store, to read these queues from.
+func (qs Queues) open(names ...string) (*coord.Store, error) {
+	for _, name := range names {
+		if err := coord.ValidateName("queue", name); err != nil {
+			return nil, err
+		}
 	}
-	return &Queues{store}, nil
+	return coord.NewStore(qs.Client, qs.Root, nil)
 }
 
 // Names returns the names of the queues, sorted. A queue is its keys: one without
 // jobs, config and workers does not show. It reads the names of keys, of which those
 // of one large queue are passed over, and blocks until that is done or until ctx ends;
 // a queue that comes or goes meanwhile may show or not.
-func (qs *Queues) Names(ctx context.Context) ([]string, error) {
-	keys := qs.store.Keys()
+func (qs Queues) Names(ctx context.Context) ([]string, error) {
+	store, err := qs.open()
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	keys := store.Keys()
 	var names []string
-	err := qs.store.ScanNames(ctx, keys.Queues(), func(key string) string {
+	err = store.ScanNames(ctx, keys.Queues(), func(key string) string {
 		p, ok := keys.Parse(key)
 		if !ok {
 			return "" // a foreign key
@@ -46,14 +55,4 @@ func (qs *Queues) Names(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
-}
-
-// valid refuses names that no queue can have.
-func valid(names []string) error {
-	for _, name := range names {
-		if err := coord.ValidateName("queue", name); err != nil {
-			return err
-		}
-	}
-	return nil
 }

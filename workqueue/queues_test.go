@@ -11,7 +11,7 @@ import (
 func TestQueues(t *testing.T) {
 	root := etcdtest.Root(t)
 	client := etcdtest.Shared(t).Client(t)
-	queues := queuesUnder(t, client, root)
+	queues := workqueue.Queues{Client: client, Root: root}
 	names, err := queues.Names(t.Context())
 	if err != nil || len(names) != 0 {
 		t.Errorf("got %q, %v of an empty root", names, err)

@@ -16,9 +16,14 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// recordVersion is the version of the record format that this code writes. It
-// reads this one and older ones.
-const recordVersion = 1
+// recordVersion is the newest version of the record format that this code reads and
+// writes. A record has the oldest one that can say what it holds, so that older
+// programs leave alone no more than they must.
+const (
+	recordVersion = versionText
+	versionText   = 2 // text that is no JSON, as text
+	versionPlain  = 1
+)
 
 // record is the value of a job's key, in jobs/, done/ and dead/ alike: JSON that
 // a person can read with etcdctl. The head nonce comes first, fresh at every
@@ -33,11 +38,13 @@ type record struct {
 	Born string `json:"born"`
 	Kind string `json:"kind,omitempty"`
 
-	// Payload is kept as JSON only when that gives the same bytes back, else in
-	// Payload64; Beside is the size of a payload that lies beside the record.
-	Payload   json.RawMessage `json:"payload,omitempty"`
-	Payload64 []byte          `json:"payload_base64,omitempty"`
-	Beside    int             `json:"payload_beside,omitempty"`
+	// Payload is kept as JSON where that gives the same bytes back, else in PayloadText
+	// where it is text, else in Payload64; Beside is the size of a payload that lies
+	// beside the record.
+	Payload     json.RawMessage `json:"payload,omitempty"`
+	PayloadText string          `json:"payload_text,omitempty"`
+	Payload64   []byte          `json:"payload_base64,omitempty"`
+	Beside      int             `json:"payload_beside,omitempty"`
 
 	Labels      map[string]string `json:"labels,omitempty"`
 	Trace       map[string]string `json:"trace,omitempty"`
@@ -68,6 +75,7 @@ type record struct {
 	FinishedAt time.Time       `json:"finished_at,omitzero"`
 	Error      string          `json:"error,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
+	ResultText string          `json:"result_text,omitempty"`
 	Result64   []byte          `json:"result_base64,omitempty"`
 
 	// Attempts is the audit trail: the last logLimit entries of LogTotal.
@@ -77,16 +85,27 @@ type record struct {
 	extra map[string]json.RawMessage
 }
 
-// encode writes a record. The order of fields is fixed, the head nonce first.
+// encode writes a record, in the version that it needs. The order of fields is fixed,
+// the head nonce first.
 func (r *record) encode() ([]byte, error) {
-	b, ok := appendObject(make([]byte, 0, r.size()), r, recordFields)
+	out := *r
+	out.Version = r.version()
+	b, ok := appendObject(make([]byte, 0, r.size()), &out, recordFields)
 	if !ok {
 		var err error
-		if b, err = encodeJSON(r); err != nil {
+		if b, err = encodeJSON(&out); err != nil {
 			return nil, fmt.Errorf("encode job %s: %w", r.ID, err)
 		}
 	}
 	return withExtra(b, r.extra)
+}
+
+// version is the oldest one that can say what the record holds.
+func (r *record) version() int {
+	if r.PayloadText != "" || r.ResultText != "" {
+		return versionText
+	}
+	return versionPlain
 }
 
 // encodeJSON writes v without the escapes for HTML, which would change the bytes
@@ -123,7 +142,7 @@ func decodeRecord(value []byte) (*record, error) {
 		return nil, fmt.Errorf("%w: it does not begin with a head nonce", ErrUndecodable)
 	}
 	r, err := parseRecord(value)
-	if v := versionOf(r, err, value); v > recordVersion {
+	if v := versionOf(r, err, value); v > recordVersion { //mutant:record-version
 		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrNewer, v, recordVersion)
 	}
 	switch {
@@ -134,9 +153,12 @@ func decodeRecord(value []byte) (*record, error) {
 	case r.Nonce != coord.NonceOf(value):
 		// Its guard would never hold, and whoever tries to claim it would try for ever.
 		return nil, fmt.Errorf("%w: it has two head nonces", ErrUndecodable)
-	case r.claimed() && r.OwnerRev <= 0:
+	case r.claimed() && r.OwnerRev <= 0: //mutant:record-owner
 		// That its owner is gone could never be proven.
 		return nil, fmt.Errorf("%w: it has an owner without a revision", ErrUndecodable)
+	}
+	if err := r.checkNumbers(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
 	}
 	return r, nil
 }
@@ -185,7 +207,7 @@ func versionOf(r *record, err error, value []byte) int {
 // another job than its key is undecodable: nothing may be done in its name.
 func (t txns) decode(where place, kv *mvccpb.KeyValue) (*record, error) {
 	r, err := decodeRecord(kv.Value)
-	if err == nil && t.key(where, r.ID) != string(kv.Key) {
+	if err == nil && t.key(where, r.ID) != string(kv.Key) { //mutant:record-key
 		return nil, fmt.Errorf("%w: it names job %q, its key does not", ErrUndecodable, r.ID)
 	}
 	return r, err
@@ -226,29 +248,40 @@ func (r *record) due(now time.Time) bool { return !r.RunAt.After(now) }
 
 // payload returns the bytes that were enqueued, unless they lie beside.
 func (r *record) payload() []byte {
-	return either(r.Payload, r.Payload64)
+	return either(r.Payload, r.PayloadText, r.Payload64)
 }
 
 // setPayload keeps payload in the record.
-func (r *record) setPayload(b []byte) { r.Payload, r.Payload64 = split(b) }
+func (r *record) setPayload(b []byte) { r.Payload, r.PayloadText, r.Payload64 = split(b) }
 
-func (r *record) setResult(b []byte) { r.Result, r.Result64 = split(b) }
+func (r *record) setResult(b []byte) { r.Result, r.ResultText, r.Result64 = split(b) }
 
 func (r *record) result() []byte {
-	return either(r.Result, r.Result64)
+	return either(r.Result, r.ResultText, r.Result64)
 }
 
-// split returns b as JSON when encoding it as such gives the same bytes back,
-// else as bytes for base64.
-func split(b []byte) (json.RawMessage, []byte) {
+// split returns b as JSON when encoding it as such gives the same bytes back, else as
+// text when it is some, else as bytes for base64. So a person can read it in etcd.
+func split(b []byte) (j json.RawMessage, text string, rest []byte) {
 	if len(b) == 0 {
-		return nil, nil
+		return nil, "", nil
 	}
 	var buf bytes.Buffer
-	if utf8.Valid(b) && json.Compact(&buf, b) == nil && bytes.Equal(buf.Bytes(), b) && !tooDeep(b) {
-		return b, nil
+	switch {
+	case utf8.Valid(b) && json.Compact(&buf, b) == nil && bytes.Equal(buf.Bytes(), b) && !tooDeep(b):
+		return b, "", nil
+	case isText(b):
+		return nil, string(b), nil
 	}
-	return nil, b
+	return nil, "", b
+}
+
+// isText tells whether b is text for people, and small enough for its escapes: each
+// character takes at most twice its bytes.
+func isText(b []byte) bool {
+	return len(b) <= MaxResult && utf8.Valid(b) && bytes.IndexFunc(b, func(c rune) bool {
+		return c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0x7f
+	}) < 0
 }
 
 // tooDeep tells whether JSON is nested so deeply that encoding/json, which stops
@@ -269,10 +302,10 @@ const logLimit = 20
 // collapsed into it.
 func (r *record) log(a Attempt) {
 	a.Error = cut(a.Error, maxError)
-	r.LogTotal++
+	r.LogTotal = oneMore(r.LogTotal)
 	r.Attempts = slices.Clone(r.Attempts)
 	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].repeats(a) {
-		a.Repeated = r.Attempts[n-1].Repeated + 1
+		a.Repeated = oneMore(r.Attempts[n-1].Repeated)
 		r.Attempts[n-1] = a
 		return
 	}

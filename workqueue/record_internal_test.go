@@ -138,8 +138,8 @@ func TestUndecodableRecords(t *testing.T) {
 		"cut off":           {head + `"v":1,"id":"x"`, ""},
 		"no id":             {head + `"v":1}`, "missing"},
 		"no version":        {head + `"id":"x"}`, "missing"},
-		"newer":             {head + `"v":2,"id":"x"}`, "newer"},
-		"newer, other form": {head + `"v":2,"id":7}`, "newer"},
+		"newer":             {head + `"v":3,"id":"x"}`, "newer"},
+		"newer, other form": {head + `"v":3,"id":7}`, "newer"},
 		"wrong type":        {head + `"v":1,"id":7}`, ""},
 		"two nonces":        {head + `"v":1,"id":"x","w":"00000000000000bb"}`, "two head nonces"},
 		"nonce in capitals": {head + `"v":1,"id":"x","W":"00000000000000bb"}`, "two head nonces"},
@@ -287,7 +287,7 @@ func TestDeepJSONCanBeReadBack(t *testing.T) {
 		}
 	}
 	flat := []byte("[" + strings.Repeat("[],", 20_000) + "0]")
-	if kept, _ := split(flat); kept == nil {
+	if kept, _, _ := split(flat); kept == nil {
 		t.Error("flat JSON with many brackets is kept as base64")
 	}
 }

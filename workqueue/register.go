@@ -126,8 +126,8 @@ func (t txns) register(me session, lease clientv3.LeaseID, seen int64, value str
 	return coord.Txn{
 		Origin: "worker",
 		If: []clientv3.Cmp{
-			clientv3.Compare(clientv3.CreateRevision(alive), "=", me.rev),
-			clientv3.Compare(clientv3.ModRevision(key), "=", seen),
+			clientv3.Compare(clientv3.CreateRevision(alive), "=", me.rev), //mutant:register-session
+			clientv3.Compare(clientv3.ModRevision(key), "=", seen),        //mutant:register-order
 		},
 		Then: []clientv3.Op{clientv3.OpPut(key, value, clientv3.WithLease(lease))},
 		Else: []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(alive)},

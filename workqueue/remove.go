@@ -71,8 +71,8 @@ func (t txns) disband(config, left int64) coord.Txn {
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}
 	for _, prefix := range []string{t.keys.Jobs(), t.keys.DoneJobs(), t.keys.DeadJobs()} {
-		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix())
+		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix()) //mutant:remove-empty
 	}
-	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Workers()), "<", left+1).WithPrefix())
+	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Workers()), "<", left+1).WithPrefix()) //mutant:remove-left
 	return txn
 }

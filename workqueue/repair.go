@@ -22,7 +22,8 @@ func (q *Queue) Cancel(ctx context.Context, id string, by By) (*Job, error) {
 
 // Requeue brings a dead, done or cancelled job back, its counters reset, its trail
 // kept, behind the jobs that wait. From done only while the payload is still
-// there. It returns as Cancel does.
+// there. A job that waits for its next attempt after a failure or a loss is due at
+// once, in its old place, its counters reset too. It returns as Cancel does.
 func (q *Queue) Requeue(ctx context.Context, id string, by By) (*Job, error) {
 	return q.intervene(ctx, id, verbRequeue, by)
 }
@@ -46,7 +47,7 @@ func (q *Queue) intervene(ctx context.Context, id string, v verb, by By) (*Job, 
 			return nil, fmt.Errorf("%s: %w", what, err)
 		case l.record == nil:
 			return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
-		case by.Revision != 0 && by.Revision != l.rev:
+		case by.Revision != 0 && by.Revision != l.rev: //mutant:repair-shown
 			return nil, conflict(what, fmt.Errorf("it is at revision %d, not %d", l.rev, by.Revision))
 		}
 		job, err := q.interveneOn(ctx, l, v, by)

@@ -65,7 +65,7 @@ func (r *retention) rotateAfter() time.Duration { return r.cfg.Retention / 4 }
 // fits tells whether a lease may take one more key of n bytes. Leases are small
 // parts of what may be kept, since they are what trim can give up.
 func (r *retention) fits(c *retainer, n int) bool {
-	return c != nil && time.Since(c.granted) <= r.rotateAfter() && c.jobs < r.perLease() &&
+	return c != nil && time.Since(c.granted) <= r.rotateAfter() && /*mutant:retention-rotates*/ c.jobs < r.perLease() &&
 		(c.jobs == 0 || c.bytes+n <= r.cfg.RetainBytes/4)
 }
 
@@ -152,7 +152,7 @@ func (r *retention) trim() {
 	for len(r.full) > 0 {
 		oldest := r.full[0]
 		aged := time.Since(oldest.granted) > r.cfg.Retention+r.rotateAfter()
-		if !aged && r.jobs <= r.cfg.RetainJobs && r.bytes <= r.cfg.RetainBytes {
+		if !aged && /*mutant:retention-jobs*/ r.jobs <= r.cfg.RetainJobs && /*mutant:retention-bytes*/ r.bytes <= r.cfg.RetainBytes {
 			return
 		}
 		r.full = r.full[1:]

@@ -3,7 +3,9 @@ package workqueue_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -115,6 +117,48 @@ func TestDeadRetentionLease(t *testing.T) {
 		}
 		if _, err := cl.Revoke(bounded(t), clientv3.LeaseID(kvs[0].Lease)); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// The longest retention is one: a finished job keeps its ID, on a lease that etcd grants.
+func TestTheLongestRetentionHolds(t *testing.T) {
+	t.Parallel()
+	cl, root := shared(t)
+	const century = 100 * 365 * 24 * time.Hour
+	q := openAt(t, cl, workqueue.Config{Root: root, Retention: century, RetainJobs: math.MaxInt, RetainBytes: math.MaxInt, Backoff: workqueue.Backoff{Initial: century, Max: century, Jitter: 1}})
+	keepDone(t, cl, root, q, 3, 1)
+	lease := clientv3.LeaseID(doneKeys(t, cl, root).Kvs[0].Lease)
+	ttl, err := cl.TimeToLive(bounded(t), lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Duration(ttl.TTL) * time.Second; left < century || left > century/4*5 {
+		t.Errorf("it is kept for %v", left)
+	}
+	if _, err := q.Enqueue(bounded(t), workqueue.Params{ID: "j0", Dedup: workqueue.UntilRetained}); !errors.Is(err, workqueue.ErrExists) {
+		t.Errorf("got %v", err)
+	}
+	// Nor does the longest pause overflow.
+	run(t, q, workqueue.WorkerConfig{Timeout: math.MaxInt64, Grace: math.MaxInt64, DrainTimeout: math.MaxInt64, Limit: math.MaxInt}, func(_ context.Context, c *workqueue.Claim) ([]byte, error) {
+		switch c.Job().ID {
+		case "snoozes":
+			return nil, workqueue.Snooze(math.MaxInt64)
+		case "later":
+			return nil, workqueue.RetryAfter(math.MaxInt64, errors.New("no"))
+		case "before":
+			if c.Job().Attempt == 1 {
+				return nil, workqueue.Snooze(math.MinInt64)
+			}
+			return nil, nil
+		}
+		return nil, errors.New("no")
+	})
+	enqueue(t, q, workqueue.Params{ID: "fails", Timeout: century}, workqueue.Params{ID: "snoozes"}, workqueue.Params{ID: "later"}, workqueue.Params{ID: "before"})
+	for id, want := range map[string]workqueue.State{"fails": workqueue.StateRetry, "later": workqueue.StateRetry, "snoozes": workqueue.StateScheduled, "before": workqueue.StateDone} {
+		until(t, cl, root, id+" is "+string(want), func() bool { j := get(t, q, id); return j.State == want && j.Attempt > 0 })
+		if j := get(t, q, id); want != workqueue.StateDone && id != "fails" && time.Until(j.RunAt) < century {
+			t.Errorf("%s: it runs at %v", id, j.RunAt)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 // after the n-th failure, at most Max, give or take Jitter. The zero value is the
 // default: 1 s, doubling, at most 10 min, 20 %.
 type Backoff struct {
-	// Initial is the pause after the first failure. 0 means 1 s.
+	// Initial is the pause after the first failure, at most 100 years. 0 means 1 s.
 	Initial time.Duration
-	// Max bounds the pause. 0 means 10 min.
+	// Max bounds the pause, at most 100 years. 0 means 10 min.
 	Max time.Duration
 	// Factor is the growth per failure. 0 means 2.
 	Factor float64
@@ -47,23 +47,22 @@ func (b Backoff) withDefaults() Backoff {
 func (b Backoff) validate() error {
 	float := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 	switch {
-	case b.Initial < 0:
-		return &coord.InputError{Field: "backoff initial", Value: b.Initial.String(), Reason: "it must not be negative; 0 means 1s"}
-	case b.Max < 0:
-		return &coord.InputError{Field: "backoff max", Value: b.Max.String(), Reason: "it must not be negative; 0 means 10m"}
 	case b.Factor != 0 && !(b.Factor >= 1):
 		return &coord.InputError{Field: "backoff factor", Value: float(b.Factor), Reason: "it must be at least 1; 0 means 2"}
 	case !(b.Jitter <= 1):
 		return &coord.InputError{Field: "backoff jitter", Value: float(b.Jitter), Reason: "it must be at most 1; 0 means 0.2, negative means none"}
 	}
-	return nil
+	return checkSpans(span{"backoff initial", b.Initial, 0, maxTimeout, "1s"}, span{"backoff max", b.Max, 0, maxTimeout, "10m"})
 }
 
-// After returns the pause after the n-th failure, n from 1. Dice is a random
-// number in [0, 1), which makes the function pure.
+// After returns the pause after the n-th failure, n from 1; it is never negative. Dice
+// is a random number in [0, 1), which makes the function pure; any other counts as 0.5.
 func (b Backoff) After(n int, dice float64) time.Duration {
 	b = b.withDefaults()
 	d := min(float64(b.Initial)*math.Pow(b.Factor, float64(max(n, 1)-1)), float64(b.Max))
+	if !(dice >= 0 && dice < 1) { // so that NaN is none
+		dice = 0.5
+	}
 	d *= 1 + b.Jitter*(2*dice-1)
 	if d >= math.MaxInt64 {
 		return math.MaxInt64

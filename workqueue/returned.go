@@ -97,7 +97,7 @@ func (t txns) returnUnread(kv *mvccpb.KeyValue, sid, id string, e event) (txn co
 	}
 	return coord.Txn{
 		Origin: "close",
-		If:     coord.Fence{Key: string(kv.Key), Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(),
+		If:     coord.Fence{Key: string(kv.Key), Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(), //mutant:unread-guard
 		Then:   []clientv3.Op{clientv3.OpPut(string(kv.Key), string(value)), clientv3.OpDelete(t.keys.Assigned(sid, id))},
 		Else:   []clientv3.Op{clientv3.OpGet(string(kv.Key))},
 	}, true, nil

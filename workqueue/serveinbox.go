@@ -54,7 +54,7 @@ func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 		if w.limited() && w.idle() {
 			return
 		}
-		if w.q.index.mode() != modeDispatch && box.idle() {
+		if w.q.index.mode() != ModeDispatch && box.idle() {
 			if w.surelyIdle(ctx, box) {
 				return
 			}

@@ -39,10 +39,18 @@ func (c *Claim) Complete(ctx context.Context, result []byte) error {
 // job that they create exists already the error is an [*ExistsError], and the claim stays
 // open.
 func (c *Claim) CompleteWith(ctx context.Context, result []byte, ops ...clientv3.Op) error {
-	if err := checkSize("result", len(result), MaxResult); err != nil {
+	return c.CompleteJoined(ctx, result, nil, ops...)
+}
+
+// CompleteJoined is CompleteWith for a job that is done only while other claims are
+// current too, such as a lock's: all fences hold in the same Txn, or nothing is written.
+// At most 16. When a fence is the one that is not current, the [*coord.FencedError] names
+// its key, and the claim of the job stays open.
+func (c *Claim) CompleteJoined(ctx context.Context, result []byte, fences []coord.Fence, ops ...clientv3.Op) error {
+	if err := checkSize("result", len(result), MaxResult); err != nil { //mutant:result-size
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
-	joined, err := joinable(c.q.store.Keys(), ops)
+	joined, err := joinable(c.q.store.Keys(), fences, ops)
 	if err != nil {
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
@@ -64,20 +72,20 @@ func (c *Claim) Fail(ctx context.Context, cause error) error {
 
 // failure turns a handler's error into the event that it asks for.
 func (c *Claim) failure(cause error) event {
-	var o *outcomeError
-	if !errors.As(cause, &o) {
+	o := outcomeOf(cause)
+	if o == nil {
 		e := c.event(verbFail)
-		e.err = cause.Error()
+		e.err = textOf(cause)
 		return e
 	}
 	e := c.event(o.outcome)
-	switch {
-	case o.outcome == verbSnooze:
+	if o.outcome == verbSnooze {
 		e.at = e.now.Add(o.delay)
-	case o.outcome == verbCancel, o.err != nil:
-		e.err = cause.Error()
 	}
-	e.permanent = o.final
+	if o.outcome == verbCancel || o.err != nil {
+		e.err = textOf(cause)
+	}
+	e.permanent, e.unbegun = o.final, o.unbegun
 	if o.outcome == verbFail && o.delay > 0 {
 		e.delay = func(int) time.Duration { return o.delay }
 	}
@@ -136,7 +144,7 @@ func (c *Claim) close(ctx context.Context, e event, joined joint) error {
 
 // isClosed tells that after a closing call nothing is left to close.
 func isClosed(err error) bool {
-	return err == nil || errors.Is(err, coord.ErrFenced) || errors.Is(err, ErrSettled)
+	return err == nil || isLate(err) || errors.Is(err, ErrSettled)
 }
 
 // leaveTo leaves the claim to its session's book, since its handler has returned: the
@@ -183,6 +191,9 @@ func refusedForGood(err error) bool {
 	return true
 }
 
+// isLate tells that a closing write was refused because the claim is not current.
+func isLate(err error) bool { return errors.Is(err, coord.ErrFenced) && !errors.Is(err, errJoined) }
+
 // over takes the claim out of the books.
 func (c *Claim) over(err error) {
 	c.unfollow()
@@ -214,8 +225,9 @@ func (c *Claim) way(e event, joined joint) (claims.Way, error) {
 			return fmt.Errorf("%w: %w", coord.ErrUnknown, errors.Join(causes...))
 		},
 		Over: func(err error) {
+			c.logEnd(e, n, err)
 			c.over(err)
-			if errors.Is(err, coord.ErrFenced) {
+			if isLate(err) {
 				c.q.behind(func(ctx context.Context) { c.q.keepRefusal(ctx, c, e) })
 			}
 		},
@@ -248,8 +260,8 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 		o = claims.Outcome{Verdict: claims.Again}
 	case lease != clientv3.NoLease && errors.Is(rpctypes.Error(o.Err), rpctypes.ErrLeaseNotFound) && !(w.renewed && w.joined.ops != nil):
 		// Under a fresh lease of ours a second refusal is about one of the caller's.
-		w.c.q.retention.lost(lease)
-		w.renewed = true
+		w.c.q.retention.lost(lease) //mutant:retention-lease-dead
+		w.renewed = true            //mutant:caller-lease-dead
 		o = claims.Outcome{Verdict: claims.Again}
 	}
 	return o
@@ -261,7 +273,7 @@ func (w *wayOut) refused(ctx context.Context, r coord.Result) claims.Outcome {
 	if errors.Is(err, coord.ErrFenced) {
 		return claims.Outcome{Verdict: claims.Fenced, Err: err}
 	}
-	return claims.Outcome{Verdict: claims.Refused, Err: cmp.Or(w.joined.inTheWay(ctx, w.c.q, r), err)}
+	return claims.Outcome{Verdict: claims.Refused, Err: cmp.Or(w.joined.inTheWay(ctx, w.c.q, w.c.fence, r), err)}
 }
 
 // followed finds out what followed the claim: the trail of the job says it, which goes
@@ -313,7 +325,7 @@ func (c *Claim) closeTxn(ctx context.Context, at located, n next, joined joint) 
 // of the job's current record shows: every way out of a claim leaves its token
 // there. It is not known when the trail does not reach back so far.
 func endedAs(now, mine *record) (applied, known bool) {
-	if now == nil || now.Born != mine.Born {
+	if now == nil || /*mutant:settle-later-job*/ now.Born != mine.Born {
 		return false, false
 	}
 	if now.Nonce == mine.Nonce {

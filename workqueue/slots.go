@@ -6,7 +6,8 @@ import "time"
 func (w *Worker) room() (n int, resume time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n = min(w.cfg.Concurrency, 2*w.cfg.Concurrency-w.closing) - w.slots
+	n = min(w.cfg.Concurrency,
+		2*w.cfg.Concurrency-w.closing) - w.slots //mutant:room-for-results
 	if w.cfg.Limit > 0 {
 		n = min(n, w.cfg.Limit-w.started)
 	}
@@ -70,7 +71,8 @@ func (w *Worker) limited() bool {
 func (w *Worker) idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.slots-w.zombies+w.closing == 0
+	working := w.slots - w.zombies //mutant:limit-hung
+	return working+w.closing == 0
 }
 
 // capacity is how many jobs the worker can hold: not those that hung handlers keep

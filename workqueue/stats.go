@@ -46,8 +46,10 @@ type Stats struct {
 	// OwnersUnknown tells that sessions may not be read, so that orphans count as
 	// claimed.
 	OwnersUnknown bool
-	// Unreadable is how many live records cannot be read.
-	Unreadable int
+	// Unreadable is how many of the records that were counted one by one cannot be
+	// read: live ones, and with what happened those of jobs that are over too. Newer
+	// is how many of these a newer program wrote, which can read them.
+	Unreadable, Newer int
 	// Recent is what happened of late; only [Queue.StatsSince] and
 	// [Queues.Stats] fill it.
 	Recent struct {
@@ -85,11 +87,12 @@ func (q *Queue) StatsSince(ctx context.Context, since time.Time) (s Stats, err e
 // Stats yields the [Queue.StatsSince] of several queues, in their order; the zero time
 // leaves out what happened. A config that cannot be read is yielded as an error, which
 // matches [ErrUndecodable], and the counting goes on; any other error ends it.
-func (qs *Queues) Stats(ctx context.Context, names []string, since time.Time) iter.Seq2[Stats, error] {
-	if err := valid(names); err != nil {
+func (qs Queues) Stats(ctx context.Context, names []string, since time.Time) iter.Seq2[Stats, error] {
+	store, err := qs.open(names...)
+	if err != nil {
 		return func(yield func(Stats, error) bool) { yield(Stats{}, fmt.Errorf("count jobs: %w", err)) }
 	}
-	return statsOf(ctx, qs.store, names, since)
+	return statsOf(ctx, store, names, since)
 }
 
 func statsOf(ctx context.Context, store *coord.Store, queues []string, since time.Time) iter.Seq2[Stats, error] {
@@ -207,12 +210,12 @@ func (c *counter) parts(keys coord.Keyspace, lives func(string, int64) bool) (pa
 		parts = append(parts, part{d.prefix, func(kv *mvccpb.KeyValue) {
 			h, err := d.txns.headOf(d.where, kv)
 			switch {
-			case err == nil && d.where == inJobs:
-				c.live(&h, lives)
-			case err == nil:
-				c.over(d.where, &h)
+			case err != nil:
+				c.unread(err)
 			case d.where == inJobs:
-				c.stats.Unreadable++ // it blocks nothing but itself
+				c.live(&h, lives)
+			default:
+				c.over(d.where, &h)
 			}
 		}})
 	}
@@ -239,6 +242,14 @@ type counter struct {
 	runs   []time.Duration
 }
 
+// unread counts a record that cannot be read: it blocks nothing but itself.
+func (c *counter) unread(err error) {
+	c.stats.Unreadable++
+	if errors.Is(err, ErrNewer) {
+		c.stats.Newer++
+	}
+}
+
 // live counts a job that is not over.
 func (c *counter) live(h *head, lives func(string, int64) bool) {
 	s := &c.stats
@@ -246,7 +257,7 @@ func (c *counter) live(h *head, lives func(string, int64) bool) {
 	s.Jobs[state]++
 	switch state {
 	case StateReady:
-		if at := parseTime(h.enqueuedAt); s.Oldest.IsZero() || at.Before(s.Oldest) {
+		if at := parseTime(h.enqueuedAt); !at.IsZero() && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
 			s.Oldest = at
 		}
 	case StateOrphan:
@@ -263,7 +274,7 @@ func (c *counter) live(h *head, lives func(string, int64) bool) {
 // over counts a job that is done, cancelled or dead.
 func (c *counter) over(where place, h *head) {
 	at := parseTime(h.finishedAt)
-	if where == inDone && (c.oldest.IsZero() || at.Before(c.oldest)) {
+	if where == inDone && !at.IsZero() && (c.oldest.IsZero() || at.Before(c.oldest)) {
 		c.oldest = at
 	}
 	c.happened(h)
@@ -340,9 +351,9 @@ func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Mode: modeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev}
-	if c.Mode == modeDispatch {
-		s.Mode = modeDispatch
+	s := Stats{Mode: ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev}
+	if c.Mode == ModeDispatch {
+		s.Mode = ModeDispatch
 	}
 	return s, nil
 }

@@ -50,7 +50,7 @@ func (q *Queue) TakeUp(ctx context.Context, id string, token coord.Token, nonce 
 
 // provenBy tells whether what was found is the claim of that token.
 func (l located) provenBy(token coord.Token, nonce string) bool {
-	return l.where == inJobs && l.record.claimed() && coord.Token(l.rev) == token && (nonce == "" || nonce == l.record.Nonce)
+	return l.where == inJobs && l.record.claimed() && coord.Token(l.rev) == token && /*mutant:takeup-nonce*/ (nonce == "" || nonce == l.record.Nonce)
 }
 
 // late is what the owner of a token that is not current would believe to hold. Its
@@ -58,7 +58,7 @@ func (l located) provenBy(token coord.Token, nonce string) bool {
 func (l located) late(token coord.Token, nonce string) located {
 	r := *l.record
 	if nonce == "" {
-		nonce = coord.NewNonce()
+		nonce = coord.NewNonce() //mutant:takeup-late
 	}
 	r.Nonce, r.Owner, r.OwnerRev, r.Assigned = nonce, "unknown", 1, false
 	for _, a := range r.Attempts {

@@ -19,7 +19,7 @@ const (
 	verbSnooze   verb = "snooze"        // put off, counted as nothing
 	verbRelease  verb = "release"       // given back, counted as nothing
 	verbCancel   verb = "cancel"        // by its handler or by anybody
-	verbRequeue  verb = "requeue"       // back from dead or done
+	verbRequeue  verb = "requeue"       // back from dead or done, or from the wait after a failure
 	verbBreak    verb = "break a claim" // the owner is fenced
 	verbBury     verb = "bury"          // an open job, by somebody who finds it beyond its attempts
 	verbEdit     verb = "edit"          // described anew by somebody; whoever claims it is fenced
@@ -49,7 +49,7 @@ type event struct {
 	// fail, release, snooze, cancel
 	err       string
 	permanent bool
-	unbegun   bool      // release: no handler was started, so that it was no attempt
+	unbegun   bool      // release, snooze: no handler was started, so that it was no attempt
 	at        time.Time // snooze and release: not before; zero is at once
 
 	// fail and reclaim: how long until the next attempt
@@ -79,7 +79,7 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 //	 |                |------reclaim (owner gone)---> claimed by another | open (run_at later) | dead
 //	 |--bury--> dead
 //	 |--edit, move--> open, described anew or in another queue; a claimed one too, when the claim is to be broken
-//	 +--requeue-- done | dead
+//	 +--requeue-- done | dead | open (after a failure or a loss, and not due yet)
 //
 // It knows no clock and no etcd. Losses are counted apart from failures: the
 // first counted loss is claimed again at once, a further one waits with backoff,
@@ -90,7 +90,6 @@ func (n next) claims() bool { return n.where == inJobs && n.record.claimed() }
 func transition(r *record, where place, e event) (next, error) {
 	out := *r
 	out.Nonce = e.nonce
-	out.Version = recordVersion
 	if !applies(r, where, e) {
 		return next{}, misplaced(r, e)
 	}
@@ -118,9 +117,9 @@ func transition(r *record, where place, e event) (next, error) {
 func applies(r *record, where place, e event) bool {
 	switch e.verb {
 	case verbClaim:
-		return where == inJobs && !r.claimed() && r.due(e.now)
+		return where == inJobs && /*mutant:claim-open*/ !r.claimed() && r.due(e.now)
 	case verbRequeue:
-		return where != inJobs
+		return where != inJobs || r.retrying(e.now)
 	case verbCancel:
 		return where == inJobs
 	case verbBury:
@@ -141,7 +140,7 @@ func misplaced(r *record, e event) error {
 
 // claimFor opens the next attempt.
 func (r *record) claimFor(e event) next {
-	r.Attempt++
+	r.Attempt = oneMore(r.Attempt)
 	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = e.owner, e.ownerRev, stamp(e.now), e.assigned
 	r.RunAt = time.Time{}
 	return next{r, inJobs}
@@ -151,12 +150,12 @@ func (r *record) claimFor(e event) next {
 func (r *record) reclaim(e event) next {
 	r.endAttempt(e, outcomeLost, "the owner's session ended")
 	if e.counted {
-		r.Losses++
+		r.Losses = oneMore(r.Losses)
 	}
 	switch {
-	case r.AtMostOnce:
+	case r.AtMostOnce: //mutant:once-lost
 		return r.bury(e, "lost: the owner's session ended, and the job may be started at most once")
-	case e.counted && r.Losses >= r.maxLosses():
+	case e.counted && r.Losses >= r.maxLosses(): //mutant:poison-buried
 		return r.bury(e, fmt.Sprintf("lost %d times: every worker that took it ended before it made progress", r.Losses))
 	case e.counted && r.Losses > 1:
 		return r.reopen(e.now.Add(e.delay(r.Losses - 1)))
@@ -173,22 +172,26 @@ func (r *record) close(e event) next {
 		return r.finish(e, inDone, outcomeCompleted, "")
 	case verbFail:
 		r.endAttempt(e, outcomeFailed, e.err)
-		r.Failures++
+		r.Failures = oneMore(r.Failures)
 		r.Losses = 0
 		switch {
-		case e.permanent, r.AtMostOnce, r.Failures >= r.maxAttempts():
+		case e.permanent,
+			r.AtMostOnce,                  //mutant:once-failed
+			r.Failures >= r.maxAttempts(): //mutant:failures-end
 			return r.bury(e, e.err)
 		}
 		return r.reopen(e.now.Add(e.delay(r.Failures)))
 	case verbSnooze:
 		r.endAttempt(e, outcomeSnoozed, e.err)
-		r.Losses = 0
+		if !e.unbegun {
+			r.Losses = 0
+		}
 	case verbBreak:
 		r.endAttempt(e, outcomeBroken, e.err)
 	default:
 		r.endAttempt(e, outcomeReleased, e.err)
 	}
-	if r.AtMostOnce && !e.unbegun {
+	if r.AtMostOnce && !e.unbegun { //mutant:once-released
 		return r.bury(e, "the attempt ended as "+r.Attempts[len(r.Attempts)-1].Outcome+", and the job may be started at most once")
 	}
 	return r.reopen(e.at)
@@ -212,7 +215,7 @@ func (r *record) requeue(e event) next {
 	r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeRequeued, Actor: e.by.Actor, Reason: e.by.Reason})
 	r.Failures, r.Losses = 0, 0
 	r.Outcome, r.FinishedAt, r.Error = "", time.Time{}, ""
-	r.Result, r.Result64 = nil, nil
+	r.setResult(nil)
 	return r.reopen(time.Time{})
 }
 

@@ -78,7 +78,7 @@ func TestEveryVerbInEveryState(t *testing.T) {
 		verbSnooze:   {"refused", "refused", "open in 1h0m0s/dead", "refused", "refused"},
 		verbRelease:  {"refused", "refused", "open in 1h0m0s/dead", "refused", "refused"},
 		verbCancel:   {"done: cancelled", "done: cancelled", "done: cancelled", "refused", "refused"},
-		verbRequeue:  {"refused", "refused", "refused", "open", "open"},
+		verbRequeue:  {"refused", "open", "refused", "open", "open"},
 		verbBreak:    {"refused", "refused", "open in 1h0m0s/dead", "refused", "refused"},
 		verbBury:     {"dead", "dead", "refused", "refused", "refused"},
 		verbEdit:     {"open in 2h0m0s", "open in 2h0m0s", "open in 2h0m0s/refused", "refused", "refused"},
@@ -260,7 +260,7 @@ func TestWhatCountsAsNothing(t *testing.T) {
 }
 
 func TestRequeueStartsAnew(t *testing.T) {
-	for _, state := range []string{"done", "dead"} {
+	for _, state := range []string{"done", "dead", "open, later"} {
 		r, where := jobIn(state)
 		n, err := transition(r, where, testEvent(verbRequeue))
 		if err != nil {

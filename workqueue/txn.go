@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -15,8 +16,21 @@ type located struct {
 	record *record
 	where  place
 	rev    int64
+	// created is the revision that put the key there, where that was asked for.
+	created int64
 	// noted tells that a progress key may exist, so that it is not forgotten.
 	noted bool
+}
+
+// isFrom tells whether kv is what was read. The revision alone does not: after a restore
+// from a backup, numbers come again, for other values.
+func (l located) isFrom(kv *mvccpb.KeyValue) bool {
+	return kv != nil && kv.ModRevision == l.rev && coord.NonceOf(kv.Value) == l.record.Nonce
+}
+
+// isSame is isFrom for what was read again, wherever it is.
+func (l located) isSame(o located) bool {
+	return l.record != nil && l.where == o.where && l.rev == o.rev && l.record.Nonce == o.record.Nonce
 }
 
 // session is an owner-to-be: a live session's key and create revision.
@@ -50,7 +64,7 @@ func put(key string, value []byte, opts ...clientv3.OpOption) clientv3.Op {
 
 // guard holds while the record is as it was read.
 func (t txns) guard(l located) []clientv3.Cmp {
-	return coord.Fence{Key: t.key(l.where, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}.Cmps()
+	return coord.Fence{Key: t.key(l.where, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}.Cmps() //mutant:job-guard
 }
 
 // enqueueSeen is what is known of earlier jobs of the same id: the mod revisions of
@@ -70,9 +84,10 @@ func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, e
 	}
 	job, done, dead := t.keys.Job(r.ID), t.keys.Done(r.ID), t.keys.Dead(r.ID)
 	txn := coord.Txn{
-		Origin:  "enqueue",
-		InOrder: true, // a job's age is the revision that creates it
-		If:      []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(job), "=", 0)},
+		Origin: "enqueue",
+		// A job's age is the revision that creates it.
+		InOrder: true,
+		If:      []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(job), "=", 0)}, //mutant:enqueue-new
 		Then:    []clientv3.Op{put(job, value)},
 		Else:    []clientv3.Op{clientv3.OpGet(job)},
 	}
@@ -83,8 +98,8 @@ func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, e
 		return txn, nil
 	}
 	txn.If = append(txn.If,
-		clientv3.Compare(clientv3.ModRevision(done), "=", seen.done),
-		clientv3.Compare(clientv3.ModRevision(dead), "=", seen.dead))
+		clientv3.Compare(clientv3.ModRevision(done), "=", seen.done), //mutant:enqueue-done
+		clientv3.Compare(clientv3.ModRevision(dead), "=", seen.dead)) //mutant:enqueue-dead
 	txn.Else = append(txn.Else, clientv3.OpGet(done), clientv3.OpGet(dead))
 	if seen != (enqueueSeen{}) {
 		txn.Then = append(txn.Then, clientv3.OpDelete(done), clientv3.OpDelete(dead), clientv3.OpDelete(t.keys.Progress(r.ID)))
@@ -137,8 +152,8 @@ func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (
 		return coord.Txn{}, err
 	}
 	txn.Origin = "assign"
-	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Worker(to.id)), "=", a.registered))
-	txn.If = append(txn.If, leader.Cmps()...)
+	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Worker(to.id)), "=", a.registered)) //mutant:assign-worker
+	txn.If = append(txn.If, leader.Cmps()...)                                                                //mutant:assign-leader
 	if !n.claims() {
 		return txn, nil
 	}
@@ -159,8 +174,8 @@ func (t txns) emptyInbox(txn *coord.Txn, l located) {
 // the one that was seen.
 func (t txns) mayClaim(l located, me session, config int64) []clientv3.Cmp {
 	return append(t.guard(l),
-		clientv3.Compare(clientv3.CreateRevision(t.space.Session(me.id)), "=", me.rev),
-		clientv3.Compare(clientv3.ModRevision(t.keys.Config()), "=", config))
+		clientv3.Compare(clientv3.CreateRevision(t.space.Session(me.id)), "=", me.rev), //mutant:claim-session
+		clientv3.Compare(clientv3.ModRevision(t.keys.Config()), "=", config))           //mutant:claim-config
 }
 
 // readBeside adds what a claimer needs beside the record: the payload, and what
@@ -192,27 +207,29 @@ func (t txns) reclaim(l located, n next, me session, config, progress int64) (co
 		return coord.Txn{}, err
 	}
 	txn.If = append(txn.If,
-		clientv3.Compare(clientv3.CreateRevision(t.space.Session(l.record.Owner)), "!=", l.record.OwnerRev),
-		clientv3.Compare(clientv3.ModRevision(t.keys.Progress(l.record.ID)), "=", progress))
+		clientv3.Compare(clientv3.CreateRevision(t.space.Session(l.record.Owner)), "!=", l.record.OwnerRev), //mutant:reclaim-owner-gone
+		clientv3.Compare(clientv3.ModRevision(t.keys.Progress(l.record.ID)), "=", progress))                 //mutant:reclaim-progress
 	return txn, nil
 }
 
 // close ends a claim under its fence: complete, fail, snooze, release, cancel from
 // inside. The fence is what refuses a late write of an owner that was superseded.
 func (t txns) close(f coord.Fence, l located, n next, lease clientv3.LeaseID) (coord.Txn, error) {
-	return t.move(l, n, f.Cmps(), lease)
+	fence := f.Cmps() //mutant:close-fence
+	return t.move(l, n, fence, lease)
 }
 
 // intervene changes a job on somebody else's behalf: cancel, break a claim,
 // requeue. The guard refuses when the job moved since it was looked at.
 func (t txns) intervene(l located, n next, lease clientv3.LeaseID) (coord.Txn, error) {
 	l.noted = l.record.Attempt > 0
-	txn, err := t.move(l, n, t.guard(l), lease)
+	guard := t.guard(l) //mutant:intervene-guard
+	txn, err := t.move(l, n, guard, lease)
 	txn.Origin = "repair"
 	if l.where != inJobs {
 		// A new job of this id must not be overwritten by an old one.
 		job := t.keys.Job(l.record.ID)
-		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(job), "=", 0))
+		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(job), "=", 0)) //mutant:requeue-id-free
 		txn.Else = append(txn.Else, clientv3.OpGet(job))
 	}
 	if l.where == inDead {
@@ -236,7 +253,7 @@ func (t txns) clearBeside(txn *coord.Txn, r *record) {
 // move writes the next record where it belongs and takes the old one away, with
 // what lies beside it once nobody needs it. A lease is for what goes to done/.
 func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.LeaseID) (coord.Txn, error) {
-	if n.where == inDone && lease == clientv3.NoLease {
+	if n.where == inDone && lease == clientv3.NoLease { //mutant:done-lease
 		return coord.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", l.record.ID)
 	}
 	value, err := n.record.encode()
@@ -276,8 +293,10 @@ func (t txns) progress(f coord.Fence, id, value string, seen int64) coord.Txn {
 	key := t.keys.Progress(id)
 	return coord.Txn{
 		Origin: "progress",
-		If:     append(f.Cmps(), clientv3.Compare(clientv3.ModRevision(key), "=", seen)),
-		Then:   []clientv3.Op{clientv3.OpPut(key, value)},
-		Else:   []clientv3.Op{clientv3.OpGet(f.Key), clientv3.OpGet(key)},
+		If: append(
+			f.Cmps(), //mutant:progress-fence
+			clientv3.Compare(clientv3.ModRevision(key), "=", seen)), //mutant:progress-order
+		Then: []clientv3.Op{clientv3.OpPut(key, value)},
+		Else: []clientv3.Op{clientv3.OpGet(f.Key), clientv3.OpGet(key)},
 	}
 }

@@ -116,10 +116,20 @@ var txnCases = []txnCase{
 		if err != nil {
 			return txn, err
 		}
-		joined, err := joinable(w.space, ops)
+		joined, err := joinable(w.space, nil, ops)
 		joined.join(&txn, w.space)
 		return txn, err
 	}, []string{"done/x", "jobs/next"}, guarding("job", "next create =", "next done mod =", "next dead mod =")},
+	{"complete under the fence of another claim", "close", func(w *world) (coord.Txn, error) {
+		l := w.job("claimed")
+		txn, err := w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
+		if err != nil {
+			return txn, err
+		}
+		joined, err := joinable(w.space, []coord.Fence{w.leader}, nil)
+		joined.join(&txn, w.space)
+		return txn, err
+	}, []string{"done/x"}, guarding("job", guarding("leader")...)},
 	{"report progress for the first time", "progress", func(w *world) (coord.Txn, error) {
 		l := w.job("claimed")
 		w.delete(w.keys.Progress("x"))
@@ -134,6 +144,7 @@ var txnCases = []txnCase{
 	{"break a claim", "intervene", intervening("claimed", verbBreak), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"requeue a dead job", "intervene", intervening("dead", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("dead", "job create =")},
 	{"requeue a done job", "intervene", intervening("done", verbRequeue), []string{"jobs/x"}, guarding("done", "job create =")},
+	{"requeue a job that waits after a failure", "intervene", intervening("open, later", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"configure for the first time", "configure", func(w *world) (coord.Txn, error) {
 		return w.configure(config{Paused: true}, 0)
 	}, []string{"config"}, []string{"config mod ="}},

@@ -23,53 +23,148 @@ const (
 	waitPause = 200 * time.Millisecond
 )
 
-// Wait blocks until the job is done, dead or cancelled, and returns it. It
+// Wait blocks until the job that has the ID is done, dead or cancelled, and returns it
+// as it was then. It is bound to the job that it meets first: when the ID becomes
+// another job's meanwhile, that one's end is not this one's. It
 // watches, and looks again now and then in case the watch died silently; it
 // outlasts passing trouble of etcd. It returns [ErrNotFound] when there is no such
-// job, or no longer: a job that was not kept long enough leaves nothing to return.
-// It ends with ctx, and with [coord.ErrClosed] when the queue is closed.
+// job, when it was deleted or moved, or when what is left of it was not kept long
+// enough to be read.
+// It ends with ctx, and with [coord.ErrClosed] when the queue or its client is closed.
 func (q *Queue) Wait(ctx context.Context, id string) (*Job, error) {
-	j, err := q.wait(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("wait for job %s of %s: %w", id, q.name, err)
-	}
-	return j, nil
+	return q.wait(ctx, &waiting{id: id})
 }
 
-func (q *Queue) wait(ctx context.Context, id string) (*Job, error) {
+// WaitFor is Wait for that very job, as Enqueue or Get returned it: not for a later one
+// of its ID, whenever that came. A job of another queue is a [coord.InputError].
+func (q *Queue) WaitFor(ctx context.Context, job *Job) (*Job, error) {
+	switch {
+	case job == nil || job.Born == "":
+		return nil, fmt.Errorf("wait in %s: %w", q.name, &coord.InputError{Field: "job", Value: "", Reason: "pass a job as Enqueue or Get returned it"})
+	case job.Queue != q.name:
+		return nil, fmt.Errorf("wait for job %s: %w", job.ID, &coord.InputError{
+			Field: "job", Value: job.ID, Reason: fmt.Sprintf("it is of queue %s, this is a handle on %s", job.Queue, q.name),
+		})
+	}
+	return q.wait(ctx, &waiting{id: job.ID, born: job.Born, since: job.Revision})
+}
+
+// waiting is a wait for one job.
+type waiting struct {
+	id    string
+	born  string // "" until the job is met
+	since int64  // the job was there at that revision
+	// at is the revision to look at, 0 for now: the one at which the job ended, or one
+	// before another job took the ID.
+	at int64
+	// heir is the job that has the ID now, where it is another.
+	heir *Job
+}
+
+func (q *Queue) wait(ctx context.Context, w *waiting) (*Job, error) {
 	ctx, stop := q.untilClosed(ctx)
 	defer stop()
 	for {
-		j, rev, err := q.look(ctx, id)
+		j, err := q.waitOnce(ctx, w)
 		switch {
-		case err == nil && !j.State.Live():
+		case j != nil:
 			return j, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case err == nil:
-			q.awaitEnd(ctx, id, rev+1)
-		case passing(err):
-			rest(ctx, waitPause)
-		default:
-			return nil, err
+		case err != nil:
+			return nil, fmt.Errorf("wait for job %s of %s: %w", w.id, q.name, err)
 		}
 	}
 }
 
-// awaitEnd watches until the job's live key is deleted, the watch breaks, or it is
+// waitOnce looks, and waits until it is worth while to look again; without a job and
+// without an error the wait goes on.
+func (q *Queue) waitOnce(ctx context.Context, w *waiting) (*Job, error) {
+	j, seen, err := q.look(ctx, w.id, w.at, false)
+	if err == nil && w.born == "" {
+		w.born, w.since = j.Born, j.Revision
+	}
+	switch {
+	case err == nil && j.Born != w.born:
+		return nil, w.lookBehind(j, seen)
+	case err == nil && !j.State.Live():
+		return j, nil
+	case err == nil && w.heir != nil: // it was replaced before it ended
+		return nil, w.superseded()
+	case err == nil:
+		w.at = q.awaitEnd(ctx, w.id, seen.rev+1)
+		return nil, nil
+	case w.heir != nil && (isForgotten(err) || errors.Is(err, ErrNotFound)):
+		return nil, w.superseded()
+	case isForgotten(err):
+		w.at = 0
+		return nil, nil
+	case errors.Is(err, coord.ErrHistoryRewound):
+		*w = waiting{id: w.id, born: w.born} // its revisions mean nothing any more
+		return nil, nil
+	case passing(err):
+		rest(ctx, waitPause)
+		return nil, nil
+	}
+	return nil, err
+}
+
+// lookBehind makes the wait look at what was there before another job took the ID: the
+// job that made way for it had ended, and etcd's old revisions still show it.
+func (w *waiting) lookBehind(j *Job, seen looked) error {
+	if w.heir == nil {
+		w.heir = j
+	}
+	if w.at = seen.created - 1; w.at < w.since {
+		return w.superseded()
+	}
+	return nil
+}
+
+// superseded is the end of a wait for a job of which only the ID is left.
+func (w *waiting) superseded() error {
+	return fmt.Errorf("%w any more: the ID is that of a later one now, which is %s; what became of the one that was waited for is not kept, but the trail of the later one goes on from its own", ErrNotFound, w.heir.State)
+}
+
+// isForgotten tells that etcd does not have a revision: it was compacted, or history
+// went back behind it.
+func isForgotten(err error) bool {
+	err = rpctypes.Error(err)
+	return errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev)
+}
+
+// awaitEnd watches until the job's live key is deleted, and returns the revision of
+// that: at it, etcd shows how the job ended. It returns 0 when the watch breaks or it is
 // time to look again.
-func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) {
+func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) int64 {
 	ctx, cancel := context.WithTimeout(ctx, waitAgain/2+rand.N(waitAgain))
 	defer cancel()
 	for resp := range q.store.Watch(ctx, q.keys.Job(id), rev, clientv3.WithFilterPut()) {
 		switch {
 		case resp.Err() != nil:
 			rest(ctx, waitPause)
-			return
+			return 0
 		case len(resp.Events) > 0:
-			return
+			return resp.Events[0].Kv.ModRevision
 		}
 	}
+	return 0
+}
+
+// changeTimeout is how long a change of the past is looked for.
+const changeTimeout = 3 * time.Second
+
+// firstChange is the revision of a key's first change from revision rev on, which is
+// known to have happened; 0 when etcd could not tell.
+func (q *Queue) firstChange(ctx context.Context, key string, rev int64) int64 {
+	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
+	defer cancel()
+	for resp := range q.store.Watch(ctx, key, rev) {
+		if len(resp.Events) > 0 {
+			return resp.Events[0].Kv.ModRevision
+		}
+	}
+	return 0
 }
 
 // WaitEmpty blocks until no live job is left in the queue: none ready, scheduled
@@ -78,7 +173,7 @@ func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) {
 // jobs then. Records that cannot be read are not waited for: see
 // [Queue.Undecodable]. It
 // outlasts passing trouble of etcd; it ends with ctx, and with [coord.ErrClosed]
-// when the queue is closed.
+// when the queue or its client is closed.
 func (q *Queue) WaitEmpty(ctx context.Context) error {
 	if err := q.waitEmpty(ctx); err != nil {
 		return fmt.Errorf("wait until %s is empty: %w", q.name, err)
@@ -122,7 +217,7 @@ const countEvery = 10 * time.Second
 // suspectEmpty returns when the queue may be empty: the mirror shows no job, or,
 // in mode dispatch, it is time to look.
 func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, counted *time.Time) error {
-	if q.index.mode() == modeDispatch {
+	if q.index.mode() == ModeDispatch {
 		if !counted.IsZero() {
 			rest(ctx, time.Until(counted.Add(countEvery)))
 		}
@@ -134,7 +229,7 @@ func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, count
 		return err
 	}
 	defer release()
-	for q.index.mode() == modeClaim {
+	for q.index.mode() == ModeClaim {
 		select {
 		case <-q.index.emptied():
 			return nil
@@ -149,12 +244,17 @@ func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, count
 // confirmPage is how many live jobs are read at a time to find one that can be read.
 const confirmPage = 32
 
-// confirmEmpty tells whether no live job is left that can be read.
+// confirmEmpty tells whether no live job is left that can be read: at one revision,
+// since a job may end with the enqueue of another that is among those read before.
 func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
-	from, end := q.keys.Jobs(), clientv3.GetPrefixRangeEnd(q.keys.Jobs())
-	for {
-		resp, err := q.store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(confirmPage))
-		if err != nil {
+	start, end := q.keys.Jobs(), clientv3.GetPrefixRangeEnd(q.keys.Jobs())
+	for from, rev := start, int64(0); ; {
+		resp, err := q.store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(confirmPage), clientv3.WithRev(rev))
+		switch {
+		case rev != 0 && isForgotten(err):
+			from, rev = start, 0
+			continue
+		case err != nil:
 			return false, err
 		}
 		for _, kv := range resp.Kvs {
@@ -166,15 +266,20 @@ func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
 		if !resp.More {
 			return true, nil
 		}
+		if rev == 0 {
+			rev = resp.Header.Revision
+		}
 	}
 }
 
-// untilClosed returns a context that also ends when the queue is closed.
+// untilClosed returns a context that also ends when the queue, or its client, is closed.
 func (q *Queue) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(q.life, func() { cancel(coord.ErrClosed) })
+	stopClient := context.AfterFunc(q.client.Ctx(), func() { cancel(fmt.Errorf("the etcd client is %w", coord.ErrClosed)) })
 	return ctx, func() {
 		stop()
+		stopClient()
 		cancel(nil)
 	}
 }

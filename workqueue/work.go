@@ -40,7 +40,7 @@ func (w *Worker) work(s *coord.Session, c candidate) {
 // begin works a claim to its end, unless the worker has begun to stop since it asked
 // for it.
 func (w *Worker) begin(claim *Claim, from candidate, took time.Duration) {
-	if w.soft.Err() != nil {
+	if w.soft.Err() != nil { //mutant:begin-after-stop
 		w.decline(claim)
 		w.missed()
 		w.vacate(from)
@@ -92,7 +92,7 @@ func (w *Worker) attend(c *Claim, from candidate) {
 		return
 	case <-ctx.Done():
 	}
-	grace := time.NewTimer(w.graceAfter(context.Cause(ctx), c))
+	grace := time.NewTimer(w.graceAfter(context.Cause(ctx), c)) //mutant:handler-abandoned
 	defer grace.Stop()
 	select {
 	case a := <-answers:
@@ -126,7 +126,7 @@ func (w *Worker) timeout(j *Job) time.Duration {
 // can count its loss.
 func (w *Worker) graceAfter(cause error, c *Claim) time.Duration {
 	if isSessionOver(cause) {
-		return min(w.cfg.Grace, c.session.TTL()/20)
+		return min(w.cfg.Grace, c.session.TTL()/20) //mutant:grace-after-loss
 	}
 	return w.cfg.Grace
 }
@@ -213,6 +213,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 		// only be refused.
 		c.over(cause)
 		settled.Refused, settled.Err = true, cause
+		c.logTaken(cause, a.err)
 		w.hooks.Settled(c.job, settled)
 		return
 	}
@@ -247,10 +248,10 @@ func (c *Claim) closing(a answer, cause error) event {
 	}
 	if errors.Is(cause, ErrDraining) || isSessionOver(cause) {
 		e := c.event(verbRelease)
-		e.err = a.err.Error()
+		e.err = textOf(a.err)
 		return e
 	}
-	if errors.Is(cause, ErrAttemptTimeout) && !errors.Is(a.err, ErrAttemptTimeout) {
+	if errors.Is(cause, ErrAttemptTimeout) && !matches(a.err, ErrAttemptTimeout) {
 		return c.failure(fmt.Errorf("%w: %w", cause, a.err))
 	}
 	return c.failure(a.err)

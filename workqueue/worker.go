@@ -23,10 +23,10 @@ type WorkerConfig struct {
 	// A member that is passed in must be running, and be stopped after the worker; it
 	// serves one worker per queue.
 	Member *coord.Member
-	// SessionTTL is the TTL of the worker's own session; 0 means 10 s.
+	// SessionTTL is the TTL of the worker's own session, 1 s to 24 h; 0 means 10 s.
 	SessionTTL time.Duration
 	// Timeout bounds each attempt whose job has no timeout of its own; 0 means no
-	// bound.
+	// bound. More than 100 years, here and below, counts as 100 years.
 	Timeout time.Duration
 	// Grace is how long a handler may go on after its context ended before it is
 	// abandoned; 0 means 10 s.
@@ -56,6 +56,8 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 	case c.DrainTimeout < 0:
 		c.DrainTimeout = 0
 	}
+	// Whatever means for ever works.
+	c.Timeout, c.Grace, c.DrainTimeout = min(c.Timeout, maxTimeout), min(c.Grace, maxTimeout), min(c.DrainTimeout, maxTimeout)
 	return c
 }
 
@@ -63,15 +65,14 @@ func (c WorkerConfig) validate() error {
 	if c.Concurrency < 0 || c.Concurrency > 10_000 {
 		return &coord.InputError{Field: "concurrency", Value: fmt.Sprint(c.Concurrency), Reason: "it is between 1 and 10000; 0 means 16"}
 	}
-	for field, d := range map[string]time.Duration{"timeout": c.Timeout, "grace": c.Grace} {
-		if d < 0 {
-			return &coord.InputError{Field: field, Value: d.String(), Reason: "it must not be negative"}
-		}
-	}
 	if c.Limit < 0 {
 		return &coord.InputError{Field: "limit", Value: fmt.Sprint(c.Limit), Reason: "it must not be negative; 0 means no limit"}
 	}
-	return nil
+	return checkSpans(
+		span{"session ttl", c.SessionTTL, time.Second, maxPeriod, "10s"},
+		span{"timeout", c.Timeout, 0, maxTimeout, "no bound"},
+		span{"grace", c.Grace, 0, maxTimeout, "10s"},
+	)
 }
 
 // Worker claims jobs of a queue and works them. Create it with [NewWorker] and Run
@@ -105,8 +106,10 @@ type Worker struct {
 	last     context.Context // ends Grace after hard: no closing write is waited for
 }
 
-// NewWorker returns a worker of a queue. A handler with a Kinds method, such as a
-// [Mux], is given only jobs of those kinds.
+// NewWorker returns a worker of a queue. A handler with a method Kinds() []string, such
+// as a [Mux], is given only jobs of those kinds. What wraps one has that method too, or
+// Unwrap() Handler; otherwise, as in HandlerFunc(mux.Handle), it is given every job, and
+// the Mux puts off those that it has no handler for.
 func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -116,13 +119,13 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "queue and handler", Value: "nil", Reason: "both are needed"})
 	}
 	w := &Worker{
-		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.withDefaults(), log: q.log, freed: make(chan struct{}, 1),
+		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.guarded(q.log), log: q.log, freed: make(chan struct{}, 1),
 	}
-	if k, ok := h.(kinded); ok {
-		if w.kinds = k.Kinds(); len(w.kinds) == 0 {
-			return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "handler", Value: "", Reason: "it knows no kind; register handlers first"})
-		}
+	kinds, err := kindsOf(h)
+	if err != nil {
+		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "handler", Value: fmt.Sprintf("%T", h), Reason: err.Error()})
 	}
+	w.kinds = kinds
 	return w, nil
 }
 
@@ -134,7 +137,7 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 // still runs in spite of all that, or when no session can ever be had. It survives
 // lost sessions with new ones. Run it once: a second call returns a [coord.InputError].
 func (w *Worker) Run(ctx context.Context) error {
-	if w.ran.Swap(true) {
+	if w.ran.Swap(true) { //mutant:run-once
 		return fmt.Errorf("run worker: %w", &coord.InputError{Field: "worker", Value: "of queue " + w.q.name, Reason: "it was run before: make one for each run"})
 	}
 	w.soft = ctx
@@ -164,7 +167,7 @@ func (w *Worker) endAfterGrace() (stop func()) {
 	w.last = last
 	unlink := context.AfterFunc(w.hard, func() {
 		rest(last, w.cfg.Grace)
-		end(ErrDraining)
+		end(ErrDraining) //mutant:stop-is-bounded
 	})
 	return func() {
 		unlink()
@@ -198,7 +201,7 @@ func (w *Worker) member() (*coord.Member, func()) {
 func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 	w.serves(nil, true)
 	defer w.serves(nil, false)
-	for ctx.Err() == nil && !(w.limited() && w.idle()) { // what is under way may come to nothing yet
+	for ctx.Err() == nil && !(w.limited() && /*mutant:limit-worked*/ w.idle()) { // what is under way may come to nothing yet
 		s, err := m.Session(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -228,7 +231,7 @@ func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
 		w.log.Warn("register worker", zap.Error(err))
 	}
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
-		if w.q.index.mode() == modeDispatch {
+		if w.q.index.mode() == ModeDispatch {
 			w.serveInbox(ctx, s, r)
 			continue
 		}
@@ -273,7 +276,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) error {
 	defer alarm.Stop()
 	for {
 		wake := w.fill(s)
-		if w.limited() && w.idle() || w.q.index.mode() == modeDispatch {
+		if w.limited() && w.idle() || w.q.index.mode() == ModeDispatch {
 			return nil
 		}
 		alarm.Stop()

@@ -261,7 +261,7 @@ func TestWorkersSurviveARewind(t *testing.T) {
 		t.Fatal(err)
 	}
 	restart()
-	if got := receive(t, causes, "the handler's context ends"); !errors.Is(got, coord.ErrHistoryRewound) && !errors.Is(got, workqueue.ErrCancelled) && !errors.Is(got, coord.ErrFenced) {
+	if got := receive(t, causes, "the handler's context ends"); !errors.Is(got, coord.ErrHistoryRewound) && !errors.Is(got, coord.ErrFenced) {
 		t.Errorf("got cause %v", got)
 	}
 	fresh := openAt(t, cl, workqueue.Config{Root: root})

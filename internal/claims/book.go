@@ -51,7 +51,7 @@ func NewBook(behind func(func(ctx context.Context)) bool, report func(nonce stri
 func (b *Book) Track(nonce string, end End) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed { //mutant:claim-after-close
 		return ErrOver
 	}
 	if b.claims[nonce] != nil {
@@ -67,7 +67,7 @@ func (b *Book) Track(nonce string, end End) error {
 func (b *Book) Hold(nonce string, end End) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed { //mutant:hold-after-close
 		return ErrOver
 	}
 	e := b.claims[nonce]
@@ -151,7 +151,7 @@ func (b *Book) reconcile(ctx context.Context, nonce string, e *entry) {
 			b.remove(nonce)
 		}
 		b.mu.Unlock()
-		if err == nil {
+		if err == nil { //mutant:abandoned-retried
 			return
 		}
 		if first {
@@ -231,7 +231,7 @@ func (b *Book) Close(ctx context.Context, except string) error {
 	b.closed = true
 	var ends []End
 	for nonce, e := range b.claims {
-		if e.state != claiming && nonce != except {
+		if /*mutant:close-leaves-claiming*/ e.state != claiming && nonce != except {
 			ends = append(ends, e.end)
 		}
 	}

@@ -113,7 +113,7 @@ func (c *Closer) begin(ctx context.Context, w Way) (a *attempt, mine bool, err e
 	switch {
 	case c.over && c.taken != nil:
 		err = c.taken
-	case c.over:
+	case c.over: //mutant:settle-once
 		err = ErrSettled
 	case c.now != nil:
 		a = c.now
@@ -206,9 +206,9 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 			return closed, nil
 		case o.Verdict == Unsure:
 			doubt = o.Err
-			o.awaitFixed(ctx)
+			o.awaitFixed(ctx) //mutant:doubt-fixed
 		case o.Verdict == Again:
-		case doubt != nil:
+		case doubt != nil: //mutant:close-in-doubt
 			return w.read(ctx, doubt, o)
 		case o.Verdict == Fenced:
 			return closed, o.Err

@@ -30,7 +30,7 @@ func TestInterruptedQuestionsChangeNothing(t *testing.T) {
 		want int
 		args string
 	}{
-		{"Retry this job? [y/N] ", syscall.SIGINT, exitInterrupted, "jobs retry --queue q --state dead"},
+		{"Retry 1 dead job? [y/N] ", syscall.SIGINT, exitInterrupted, "jobs retry --queue q --state dead"},
 		{"Type the job's QUEUE/ID to confirm: ", syscall.SIGINT, exitInterrupted, "jobs delete q/dead"},
 		{"Type the queue name to confirm: ", syscall.SIGTERM, 143, "queues purge q"},
 		{"in context careful. [y/N] ", syscall.SIGINT, exitInterrupted, "jobs requeue q/dead --context careful"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/spf13/cobra"
 )
@@ -46,7 +47,7 @@ func newAuthWhoami(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runItem(cmd.Context(), a, o, lister[roles.Granted]{
 				view: view[roles.Granted]{
-					name: func(g roles.Granted) string { return "user/" + g.User },
+					name: func(g roles.Granted) string { return refName("user", g.User) },
 					columns: []column[roles.Granted]{
 						{"USER", func(g roles.Granted) string { return g.User }},
 						{"ROLES", func(g roles.Granted) string { return strings.Join(g.Roles, ",") }},
@@ -71,7 +72,9 @@ func (a *app) granted(ctx context.Context, c *connection) (roles.Granted, error)
 }
 
 // abilities are what can-i asks for, and the role that has it.
-var abilities = []struct{ verb, role string }{
+type ability struct{ verb, role string }
+
+var abilities = []ability{
 	{"view", roles.Viewer}, {"enqueue", roles.Producer}, {"work", roles.Worker}, {"dispatch", roles.Dispatcher}, {"repair", roles.Operator},
 }
 
@@ -135,7 +138,7 @@ func (a *app) canI(ctx context.Context, c *connection, format, role, verb, queue
 	}
 	return &failure{
 		code: exitAuth, err: fmt.Errorf("user %q may not %s queue %s", g.User, verb, queue),
-		try: fmt.Sprintf("leasectl auth roles --queue %s --role %s, for who may grant it", shellWord(queue), role),
+		try: fmt.Sprintf("leasectl auth roles --queue %s --role %s, for who may grant it", escape.Shell(queue), role),
 	}
 }
 
@@ -165,8 +168,10 @@ func newAuthRoles(a *app) *cobra.Command {
 		Use:   "roles --queue QUEUE",
 		Short: "Print the etcd roles for a queue, or make them with --apply",
 		Long: `Print the commands of etcdctl that make the roles for a queue, each with what it needs
-and no more; with --apply make them, which takes the root role. Existing roles are
-only added to. The roles:
+and no more; with --apply make them, which takes the root role. Their names hold the
+root, the queue and the identity, each escaped. A role of that name that holds
+anything else is refused, and one that lacks something is extended; what is printed
+for a shell ends where a role is there already. The roles:
 
   viewer      list, watch, describe, doctor; no change
   producer    enqueue, and wait for results
@@ -214,7 +219,7 @@ func (a *app) runAuthRoles(ctx context.Context, o authRolesOptions) error {
 		if format != formatTable {
 			return printList(printer{w: a.out, format: format}, view[roles.Role]{}, wanted)
 		}
-		for _, line := range a.etcdctlLines(wanted, o.queue) {
+		for _, line := range etcdctlLines(wanted) {
 			if err := a.printLine(line); err != nil {
 				return err
 			}
@@ -237,24 +242,13 @@ func pickRoles(all []roles.Role, only []string) (picked []roles.Role, err error)
 	return picked, nil
 }
 
-// roleName names a role in etcd, which knows no other order among them.
-func (a *app) roleName(r roles.Role, queue string) string {
-	name := "leasekit-" + queue + "-" + r.Name
-	switch {
-	case r.Name == roles.Viewer || r.Name == roles.Operator: // of the whole root
-		return "leasekit-" + r.Name
-	case a.settings.identity != "":
-		return name + "-" + a.settings.identity
-	}
-	return name
-}
-
-func (a *app) etcdctlLines(wanted []roles.Role, queue string) (lines []string) {
+// etcdctlLines is a script for a shell. It ends where a role is there already: what that holds, nobody has looked at.
+func etcdctlLines(wanted []roles.Role) []string {
+	lines := []string{"set -e"}
 	for _, r := range wanted {
-		name := a.roleName(r, queue)
-		lines = append(lines, "# "+r.Name+" can: "+r.Can+"; cannot: "+r.Cannot, "etcdctl role add "+name)
+		lines = append(lines, "# "+r.Name+" can: "+r.Can+"; cannot: "+r.Cannot, "etcdctl role add "+escape.Shell(r.InEtcd))
 		for _, p := range r.Permissions {
-			lines = append(lines, "etcdctl "+p.Etcdctl(name)+" # "+p.Why)
+			lines = append(lines, "etcdctl "+p.Etcdctl(r.InEtcd)+" # "+p.Why)
 		}
 	}
 	return lines
@@ -263,26 +257,45 @@ func (a *app) etcdctlLines(wanted []roles.Role, queue string) (lines []string) {
 func (a *app) applyRoles(ctx context.Context, c *connection, wanted []roles.Role, o authRolesOptions) error {
 	var names []string
 	for _, r := range wanted {
-		names = append(names, a.roleName(r, o.queue))
+		names = append(names, r.InEtcd)
 	}
 	would := ""
 	if o.dryRun {
 		would = "would "
 	}
 	a.notef("%s: %smake or extend the roles %s", c.where(), would, strings.Join(names, ", "))
+	for _, r := range wanted { // all of them before anything changes
+		if err := a.ownRole(ctx, c, r); err != nil {
+			return err
+		}
+	}
 	if err := a.confirm(ctx, &o.mutation, "Make or extend %s", count(len(wanted), "role")); err != nil || o.dryRun {
 		return err
 	}
-	for i, r := range wanted {
+	for _, r := range wanted {
 		bounded, cancel := a.bounded(ctx)
-		err := roles.Apply(bounded, c.Client, names[i], r.Permissions)
+		err := roles.Apply(bounded, c.Client, r.InEtcd, r.Permissions)
 		cancel()
 		if err != nil {
 			return err
 		}
-		if err := a.printLine("role/" + names[i] + " granted"); err != nil {
+		if err := a.printLine("role/" + r.InEtcd + " granted"); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ownRole refuses a role of that name that holds more than it is for: whoever has it would be given this as well.
+func (a *app) ownRole(ctx context.Context, c *connection, r roles.Role) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	others, err := roles.Others(ctx, c.Client, r.InEtcd, r.Permissions)
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	return &failure{
+		code: exitConflict, err: fmt.Errorf("role %s holds what a %s does not need: %s", r.InEtcd, r.Name, strings.Join(others, ", ")),
+		try: "etcdctl role get " + escape.Shell(r.InEtcd) + ", and role revoke-permission or role delete what is not wanted",
+	}
 }

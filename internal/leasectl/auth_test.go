@@ -42,8 +42,8 @@ func startGuarded(t *testing.T) *guarded {
 	g.wants("", 0, "auth", "roles", "--queue", "mail", "--as", "node-a", "--apply", "--yes")
 	g.wants("", 0, "auth", "roles", "--queue", "mail", "--as", "node-a", "--apply", "--yes") // again changes nothing
 	for user, role := range map[string]string{
-		"viewer": "leasekit-viewer", "operator": "leasekit-operator", "producer": "leasekit-mail-producer-node-a",
-		"worker": "leasekit-mail-worker-node-a", "dispatcher": "leasekit-mail-dispatcher-node-a",
+		"viewer": "leasekit:/leasekit/:viewer", "operator": "leasekit:/leasekit/:operator", "producer": "leasekit:/leasekit/:mail:producer:node-a",
+		"worker": "leasekit:/leasekit/:mail:worker:node-a", "dispatcher": "leasekit:/leasekit/:mail:dispatcher:node-a",
 	} {
 		must(client.UserAdd(ctx, user, "pw"))
 		must(client.UserGrantRole(ctx, user, role))
@@ -140,7 +140,7 @@ func TestRolesAreEnoughAndNoMore(t *testing.T) {
 			}
 		})
 	}
-	if out := g.wants("worker", 0, "auth", "whoami", "-o", "json"); !strings.Contains(out, `"leasekit-mail-worker-node-a"`) {
+	if out := g.wants("worker", 0, "auth", "whoami", "-o", "json"); !strings.Contains(out, `"leasekit:/leasekit/:mail:worker:node-a"`) {
 		t.Errorf("whoami printed %s", out)
 	}
 	g.wants("root", 0, "auth", "can-i", "repair", "anything")

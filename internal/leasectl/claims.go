@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -71,15 +72,29 @@ func (n claimNoun) item(st coord.ClaimState) claimItem {
 	return item
 }
 
-func (n claimNoun) ref(name string) string { return n.noun + "/" + name }
+// ref is what -o name prints of what the verbs take as arg.
+func (n claimNoun) ref(arg string) string {
+	if permit, err := parsePermitRef(arg); n.permits && err == nil {
+		return n.noun + "/" + permit.text()
+	}
+	return refName(n.noun, arg)
+}
+
+// cell is a name in a table, as get takes it.
+func (n claimNoun) cell(name string) string {
+	if _, err := parsePermitRef(name); n.permits && err == nil { // it looks like a permit
+		return escape.Name(name, "/")
+	}
+	return nameCell(n.noun, name)
+}
 
 func (n claimNoun) view() view[claimItem] {
 	v := view[claimItem]{
 		name: func(i claimItem) string { return n.ref(i.arg()) },
 		columns: []column[claimItem]{
-			{"NAME", func(i claimItem) string { return i.Name }},
+			{"NAME", func(i claimItem) string { return n.cell(i.Name) }},
 			{"STATE", func(i claimItem) string { return i.State }},
-			{n.owner, func(i claimItem) string { return i.Owner }},
+			{n.owner, func(i claimItem) string { return wordCell(i.Owner) }},
 			{"TOKEN", func(i claimItem) string { return i.Token }},
 			{n.line, func(i claimItem) string { return strconv.Itoa(len(i.Waiters)) }},
 			{"AGE", func(i claimItem) string {
@@ -154,7 +169,9 @@ func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]cl
 	}
 	var items []claimItem
 	for _, st := range states {
-		items = append(items, n.item(st))
+		if a.usable(n.noun, st.Name) {
+			items = append(items, n.item(st))
+		}
 	}
 	return items, nil
 }

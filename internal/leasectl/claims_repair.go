@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -31,7 +32,7 @@ func newClaimRepair(a *app, r claimRepair, o *claimRepairOptions, check func(cmd
 	cmd.Args = takes("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("token") && o.token <= 0 {
-			return usagef("leasectl "+r.plural+" get "+shellWord(args[0]), "--token is %d: it must be positive", o.token)
+			return usagef("leasectl "+r.plural+" get "+escape.Shell(args[0]), "--token is %d: it must be positive", o.token)
 		}
 		if err := check(cmd); err != nil {
 			return err
@@ -74,13 +75,13 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if err := s.ForceRelease(bounded, seen, to, actor(), o.reason); err != nil {
 			return err
 		}
-		return a.printClaimRepaired(bounded, format, r, s, name)
+		return told(r.ref(name)+" "+r.past, a.printClaimRepaired(bounded, format, r, s, name))
 	})
 }
 
 // check returns whom the claim would go to, or the error that the repair would end with.
 func (r claimRepair) check(name string, seen coord.ClaimState, o claimRepairOptions) (to string, err error) {
-	try := "leasectl " + r.plural + " get " + shellWord(name)
+	try := "leasectl " + r.plural + " get " + escape.Shell(name)
 	switch {
 	case seen.Owner == "":
 		return "", &failure{code: exitConflict, err: fmt.Errorf("%s %s: nobody has it", r.verb, r.ref(name)), try: try}

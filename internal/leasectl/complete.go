@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -108,15 +109,12 @@ func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
+	// The shell takes line by line, and what it completes is typed.
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) || escape.Text(n) != n })
 }
 
 func completeQueues(ctx context.Context, client *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
-	queues, err := workqueue.NewQueues(client, store.Keys().Root())
-	if err != nil {
-		return nil, err
-	}
-	return queues.Names(ctx)
+	return workqueue.Queues{Client: client, Root: store.Keys().Root()}.Names(ctx)
 }
 
 // completeJobs offers the queues first, and once the queue is there, the IDs of its jobs, dead ones first: those are
@@ -126,11 +124,12 @@ func completeJobs(ctx context.Context, client *clientv3.Client, store *coord.Sto
 	if !ok {
 		names, err := completeQueues(ctx, client, store, prefix)
 		for i, n := range names {
-			names[i] = escapeQueue.Replace(n) + "/"
+			names[i] = escape.Name(n, "/") + "/"
 		}
 		return names, err
 	}
-	keys := store.Keys().Queue(unescapeQueue.Replace(queue))
+	keys := store.Keys().Queue(escape.Unname(queue))
+	id = escape.Unname(id)
 	var found []string
 	for _, dir := range []string{keys.Dead(id), keys.Jobs(), keys.Done(id)} {
 		resp, err := store.Get(ctx, dir, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(completeAtMost))
@@ -139,7 +138,7 @@ func completeJobs(ctx context.Context, client *clientv3.Client, store *coord.Sto
 		}
 		for _, kv := range resp.Kvs {
 			if p, ok := store.Keys().Parse(string(kv.Key)); ok && p.ID != "" {
-				found = append(found, queue+"/"+p.ID)
+				found = append(found, queue+"/"+escape.Name(p.ID, ""))
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package leasectl
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ func newConfig(a *app) *cobra.Command {
 		Short:   "Name clusters, and choose the one to work with",
 		GroupID: groupOther,
 	},
-		takesBack("context", newConfigView(a), newConfigContexts(a), newConfigUse(a), newConfigSet(a), newConfigRename(a), newConfigDelete(a), newConfigTest(a))...)
+		takesBack("context", newConfigView(a), newConfigContexts(a), staysHome(newConfigUse(a)), staysHome(newConfigSet(a)), staysHome(newConfigRename(a)), staysHome(newConfigDelete(a)), newConfigTest(a))...)
 }
 
 // contextFile reads the file of contexts and says where it is.
@@ -57,9 +58,9 @@ type contextItem struct {
 }
 
 var contextView = view[contextItem]{
-	name: func(i contextItem) string { return "context/" + i.Name },
+	name: func(i contextItem) string { return refName("context", i.Name) },
 	columns: []column[contextItem]{
-		{"NAME", func(i contextItem) string { return i.Name }},
+		{"NAME", func(i contextItem) string { return nameCell("context", i.Name) }},
 		{"CURRENT", func(i contextItem) string { return yesNo(i.Current) }},
 		{"ENDPOINTS", func(i contextItem) string { return i.Value("endpoints") }},
 		{"ROOT", func(i contextItem) string { return i.Root }},
@@ -89,7 +90,12 @@ func newConfigContexts(a *app) *cobra.Command {
 			}
 			var items []contextItem
 			for _, name := range f.Names() {
-				items = append(items, contextItem{name, name == f.Current, f.Contexts[name]})
+				c := f.Contexts[name]
+				c.User = withoutPassword(c.User) // one that was written by hand
+				if c.Endpoints != nil {
+					c.Endpoints = strings.Split(withoutUserinfo(c.Value("endpoints")), ",")
+				}
+				items = append(items, contextItem{name, name == f.Current, c})
 			}
 			return printList(p, contextView, items)
 		},
@@ -101,16 +107,20 @@ func newConfigContexts(a *app) *cobra.Command {
 func newConfigUse(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "use NAME",
-		Short: "Choose the context to work with; - is the previous one",
+		Short: "Choose the context to work with; - is the previous one, none is none",
 		Example: `  leasectl config use prod
-  leasectl config use -`,
+  leasectl config use -
+  leasectl config use none`,
 		Args: takes("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Use(args[0]) })
 			if err != nil {
 				return err
 			}
-			return a.printLine("context/" + f.Current + " is in use")
+			if f.Current == "" {
+				return a.printLine("no context is in use")
+			}
+			return a.printLine(refName("context", f.Current) + " is in use")
 		},
 	}
 }
@@ -125,7 +135,7 @@ func newConfigRename(a *app) *cobra.Command {
 			if _, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Rename(args[0], args[1]) }); err != nil {
 				return err
 			}
-			return a.printLine("context/" + args[1] + " was " + args[0])
+			return a.printLine(refName("context", args[1]) + " was " + args[0])
 		},
 	}
 }
@@ -140,7 +150,7 @@ func newConfigDelete(a *app) *cobra.Command {
 			if _, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Delete(args[0]) }); err != nil {
 				return err
 			}
-			return a.printLine("context/" + args[0] + " deleted")
+			return a.printLine(refName("context", args[0]) + " deleted")
 		},
 	}
 }

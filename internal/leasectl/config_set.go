@@ -40,10 +40,12 @@ or $LEASECTL_CONFIG.`,
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
-			if strings.Contains(name, "=") || name == noContext {
+			if strings.Contains(name, "=") {
 				return usagef("leasectl config set NAME "+args[1], "%q is no name for a context", name)
 			}
-			_, err := a.changeContexts(func(f contexts.File) (contexts.File, error) {
+			begun := ""
+			f, err := a.changeContexts(func(f contexts.File) (contexts.File, error) {
+				begun = f.Current
 				c, err := f.Contexts[name].With(args[1:]...)
 				if err != nil {
 					return f, err
@@ -56,7 +58,10 @@ or $LEASECTL_CONFIG.`,
 			if err != nil {
 				return err
 			}
-			return a.printLine("context/" + name + " set")
+			if f.Current != begun {
+				return a.printLine(refName("context", name) + " set, and in use: it is the first")
+			}
+			return a.printLine(refName("context", name) + " set")
 		},
 	}
 }

@@ -63,8 +63,11 @@ func (a *app) settingItems(cmd *cobra.Command) []settingItem {
 		if g.flag == "endpoints" && value == "" {
 			value = "http://" + defaultEndpoint
 		}
-		if g.flag == "user" {
+		switch g.flag {
+		case "user":
 			value = withoutPassword(value)
+		case "endpoints":
+			value = withoutUserinfo(value)
 		}
 		items = append(items, settingItem{g.flag, value, originOr(s.origin[g.flag], s.origin[g.flag])})
 	}

@@ -34,8 +34,8 @@ func (c *connection) where() string {
 }
 
 // queues are all queues under the root, to look at.
-func (c *connection) queues() (*workqueue.Queues, error) {
-	return workqueue.NewQueues(c.Client, c.root)
+func (c *connection) queues() workqueue.Queues {
+	return workqueue.Queues{Client: c.Client, Root: c.root}
 }
 
 // closeWithin bounds the wait for a client to close. Client v3.7.3 can hang there for ever: when the server refuses several

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // tlsConfig reads the TLS files. It returns nil when none is given.
@@ -74,6 +76,9 @@ func (s *settings) credentials(ctx context.Context, getenv func(string) string) 
 	case hasInline && s.source("user") == "--user":
 		return "", "", usagef("LEASECTL_PASSWORD or --password-file",
 			"--user takes a name only: a password on the command line is readable by every user of this machine")
+	case hasInline && s.source("user") == s.contextName():
+		return "", "", usagef("leasectl config set "+escape.Shell(s.context)+" user="+escape.Shell(user)+" password_file=FILE",
+			"the user of %s holds a password: a context takes a name only", s.contextName())
 	}
 	password, err = s.password(ctx, user, inline, getenv)
 	if err == nil && password == "" {

@@ -163,7 +163,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 		todo = len(e.Report.Fixable())
 	}
 	if o.format == doctorText {
-		if err := e.Report.Text(a.out, doctor.TextOptions{Fixing: todo > 0, Clean: printable, Colour: a.colourful(a.out)}); err != nil {
+		if err := e.Report.Text(a.out, doctor.TextOptions{Fixing: todo > 0, Colour: a.colourful(a.out)}); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 
 // applyPlan shows what would be done, asks, and does it.
 func (a *app) applyPlan(ctx context.Context, e *doctored, o doctorOptions, todo int) error {
-	e.Report.Plan(a.err, printable)
+	e.Report.Plan(a.err)
 	changes := fmt.Sprintf("%d changes", todo)
 	if todo == 1 {
 		changes = "1 change"
@@ -195,7 +195,7 @@ func (a *app) finishDoctor(r *doctor.Report, o doctorOptions, todo int) error {
 	switch o.format {
 	case doctorText:
 		if todo > 0 {
-			err = r.Outcome(a.out, printable)
+			err = r.Outcome(a.out)
 		}
 	case doctorJSON:
 		err = r.JSON(a.out)

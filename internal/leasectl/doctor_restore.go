@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // restored is what --after-restore did, in JSON.
@@ -72,14 +73,14 @@ func (a *app) printRestored(o doctorOptions, res restored) error {
 		}
 	} else {
 		for _, s := range res.Sessions {
-			line := "session/" + s.ID + " ended"
+			line := "session/" + wordCell(s.ID) + " ended"
 			switch {
 			case s.Error != "":
-				line = "session/" + s.ID + " FAILED: " + s.Error
+				line = "session/" + wordCell(s.ID) + " FAILED: " + s.Error
 			case o.dryRun:
-				line = "session/" + s.ID + " would be ended"
+				line = "session/" + wordCell(s.ID) + " would be ended"
 			}
-			if err := a.printLine(printable(line)); err != nil {
+			if err := a.printLine(escape.Text(line)); err != nil {
 				return err
 			}
 		}

@@ -105,7 +105,11 @@ func (r *doctorRig) queue(name string) coord.QueueKeys { return r.keys.Queue(nam
 
 // record is a job's record as it lies in etcd, with more fields.
 func record(id, more string) string {
-	return fmt.Sprintf(`{"w":"8888888888888888","v":1,"id":%q,"born":"b","enqueued_at":%q%s}`, id, time.Now().UTC().Format(time.RFC3339Nano), more)
+	quoted, err := json.Marshal(id)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf(`{"w":"8888888888888888","v":1,"id":%s,"born":"b","enqueued_at":%q%s}`, quoted, time.Now().UTC().Format(time.RFC3339Nano), more)
 }
 
 // session puts a session on a lease of its own, as a process that lives would have it.

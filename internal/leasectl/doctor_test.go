@@ -114,8 +114,8 @@ var damages = []damage{
 			}
 		}},
 	{code: "J7", name: "record", exit: 8,
-		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), `{"w":"8888888888888888","v":2,"id":"x"}`) },
-		says: []string{"ERROR J7", "1 records newer than this program", "mail/x", "leasectl of that version"},
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), `{"w":"8888888888888888","v":9,"id":"x"}`) },
+		says: []string{"ERROR J7", "1 record of queue mail newer than this program", "mail/x", "leasectl of that version"},
 		mend: func(r *doctorRig) { r.delete(r.queue("mail").Job("x")) }},
 	{code: "J7", name: "schema", exit: 8,
 		make: func(r *doctorRig) { r.put(r.keys.Meta(), `{"schema":2}`) },
@@ -161,8 +161,14 @@ var damages = []damage{
 		make: func(r *doctorRig) {
 			r.put(r.queue("a b/c").Config(), `{"w":"8888888888888888","paused":true,"at":"`+earlier(26*time.Hour)+`"}`)
 		},
-		says: []string{"Q2", "queue a b/c paused 26h", "leasectl queues resume 'a b/c'"},
+		says: []string{"Q2", "queue a%20b/c paused 26h", "leasectl queues resume 'a b/c'"},
 		mend: func(r *doctorRig) { r.delete(r.queue("a b/c").Config()) }},
+	{code: "J2", name: "cut behind its head", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), `{"w":"8888888888888888"`) },
+		says: []string{"ERROR J2", "mail/x in jobs/"}},
+	{code: "J2", name: "cut in its head", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Dead("x"), `{"w":"88888888`) },
+		says: []string{"ERROR J2", "mail/x in dead/"}},
 	{code: "J2", name: "in a queue of an odd name", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.queue("a/b").Job("x"), "garbage") },
 		says: []string{"ERROR J2", "a%2Fb/x in jobs/"}},
@@ -282,6 +288,9 @@ var damages = []damage{
 		},
 		says: []string{"K1", "1 key outside the schema", "queues/q7/jobs/zz/x"},
 		mend: func(r *doctorRig) { r.delete(r.queue("q7").Jobs() + "zz/x") }},
+	{code: "K3", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.keys.Root()+"locks/a%0Ab/holder", "{}") },
+		says: []string{"ERROR K3", "/locks/a%0Ab/holder (", "control characters"}},
 	{code: "K2", exit: 0, fixed: true,
 		make: func(r *doctorRig) {
 			q := r.queue("mail")

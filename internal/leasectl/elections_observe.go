@@ -2,7 +2,6 @@ package leasectl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -31,7 +30,9 @@ unknown means that etcd could not tell lately, never that nobody leads.`,
 				return err
 			}
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
-				return a.observe(cmd.Context(), c, args[0], format, changes)
+				ctx, stop := a.whileRead(cmd.Context())
+				defer stop()
+				return a.observe(ctx, c, args[0], format, changes)
 			})
 		},
 	}
@@ -86,11 +87,7 @@ func (a *app) printObserved(format string, s election.State) error {
 		line.AsOf = time.Time{}
 	}
 	if format == formatJSON {
-		b, err := json.Marshal(line)
-		if err != nil {
-			return err
-		}
-		return a.printLine(string(b))
+		return printLines(a.out, []observedLine{line})
 	}
 	at := "never"
 	if !line.AsOf.IsZero() {

@@ -2,6 +2,7 @@ package leasectl
 
 import (
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -9,7 +10,7 @@ func newElectionsTransfer(a *app) *cobra.Command {
 	var o claimRepairOptions
 	cmd := newClaimRepair(a, claimRepair{electionNoun, "transfer", "transferred"}, &o, func(cmd *cobra.Command) error {
 		if o.to == "" {
-			return usagef("leasectl elections get "+shellWord(cmd.Flags().Arg(0))+" -o json", "%s--to is missing", verbPrefix(cmd))
+			return usagef("leasectl elections get "+escape.Shell(cmd.Flags().Arg(0))+" -o json", "%s--to is missing", verbPrefix(cmd))
 		}
 		return nil
 	}, &cobra.Command{
@@ -30,7 +31,7 @@ is accepted any more.`,
 func successor(seen coord.ClaimState, name, id string) (string, error) {
 	sid, err := seen.Waiter(id)
 	if err != nil {
-		return "", &failure{err: err, try: "leasectl elections get " + shellWord(name) + " -o json"}
+		return "", &failure{err: err, try: "leasectl elections get " + escape.Shell(name) + " -o json"}
 	}
 	return sid, nil
 }

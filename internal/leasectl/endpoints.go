@@ -20,11 +20,11 @@ func parseEndpoints(list, source string, haveTLS bool) ([]string, error) {
 	for _, item := range strings.Split(list, ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
-			return nil, usagef(tryEndpoint, "%s has an empty entry: %q", source, list)
+			return nil, usagef(tryEndpoint, "%s has an empty entry: %q", source, withoutUserinfo(list))
 		}
 		endpoint, problem := parseEndpoint(item, haveTLS)
 		if problem != "" {
-			return nil, usagef(tryEndpoint, "%s: %q %s", source, item, problem)
+			return nil, usagef(tryEndpoint, "%s: %q %s", source, withoutUserinfo(item), problem)
 		}
 		if len(endpoints) > 0 && isSecure(endpoint) != isSecure(endpoints[0]) {
 			return nil, usagef("", "%s mixes TLS and plain text: %s and %s", source, endpoints[0], endpoint)
@@ -32,6 +32,22 @@ func parseEndpoints(list, source string, haveTLS bool) ([]string, error) {
 		endpoints = append(endpoints, endpoint)
 	}
 	return endpoints, nil
+}
+
+// withoutUserinfo is a list of endpoints without what stands before the @ of each, which may be a password.
+func withoutUserinfo(list string) string {
+	items := strings.Split(list, ",")
+	for i, item := range items {
+		at := strings.LastIndexByte(item, '@')
+		if at < 0 || strings.HasPrefix(item, "unix") { // a path may hold one
+			continue
+		}
+		scheme, _, found := strings.Cut(item[:at], "://")
+		if items[i] = "***" + item[at:]; found {
+			items[i] = scheme + "://" + items[i]
+		}
+	}
+	return strings.Join(items, ",")
 }
 
 // parseEndpoint returns one endpoint with its scheme, or what is wrong with it.

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -39,7 +40,9 @@ func newEnqueue(a *app) *cobra.Command {
 		Long: `Put a job into a queue. The payload is the argument, the content of @FILE (@- is
 stdin as a whole), or nothing. With - each line of stdin is a payload of its own,
 in bulk, however many there are: those that cannot be enqueued are told on stderr
-with their line number, and the exit code is 7.
+with their line number, and the exit code is 7. Blank lines are skipped, and neither
+a carriage return at the end of a line nor a byte order mark in front of the first is
+part of a payload; @- takes every byte.
 
 Each new job is printed as job/QUEUE/ID. An --id that a live job has is a
 conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.
@@ -163,9 +166,9 @@ func (a *app) runEnqueue(ctx context.Context, args []string, o enqueueOptions) e
 		case o.wait:
 			return a.awaitResult(ctx, c, q, j, format, o.waitTimeout)
 		case format == formatJSON:
-			return a.printJob(format, j)
+			return told(nameOf(j)+" is enqueued", a.printJob(format, j))
 		}
-		return a.printLine(nameOf(j))
+		return told(nameOf(j)+" is enqueued", a.printLine(nameOf(j)))
 	})
 }
 
@@ -204,16 +207,12 @@ func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 	return j, existsHint(err)
 }
 
-// awaitResult waits for the end of a job that was made just now, and prints its result. Another one that has got its ID
-// meanwhile is not the one that was waited for.
+// awaitResult waits for the end of a job that was made just now, and prints its result.
 func (a *app) awaitResult(ctx context.Context, c *connection, q *workqueue.Queue, made *workqueue.Job, format string, timeout time.Duration) error {
 	a.notef("%s", nameOf(made))
-	j, err := a.awaitState(ctx, c, q, awaited{ref: jobRef{made.Queue, made.ID}, timeout: timeout})
-	switch {
-	case err != nil:
+	j, err := a.awaitState(ctx, c, q, awaited{ref: jobRef{made.Queue, made.ID}, met: made, timeout: timeout})
+	if err != nil {
 		return err
-	case j.IdempotencyKey() != made.IdempotencyKey():
-		return &failure{code: exitNotFound, err: fmt.Errorf("job %s is another one by now: the one that was enqueued is gone", refText(j)), try: "leasectl jobs get " + shellWord(refText(j))}
 	}
 	return a.printResult(format, j)
 }
@@ -222,7 +221,7 @@ func (a *app) awaitResult(ctx context.Context, c *connection, q *workqueue.Queue
 func existsHint(err error) error {
 	var exists *workqueue.ExistsError
 	if errors.As(err, &exists) {
-		return &failure{err: err, try: "another --id, or leasectl jobs get " + shellWord(refText(exists.Job))}
+		return &failure{err: err, try: "another --id, or leasectl jobs get " + escape.Shell(refText(exists.Job))}
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package leasectl
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -158,7 +157,7 @@ func (s *jobStream) add(j *workqueue.Job) error {
 		s.buf.WriteString(nameOf(j) + "\n")
 		return nil
 	}
-	b, err := json.Marshal(itemOf(j))
+	b, err := encodeJSON(itemOf(j), "")
 	if err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
@@ -167,7 +166,7 @@ func (s *jobStream) add(j *workqueue.Job) error {
 		before = "{\"items\": [\n  "
 	}
 	s.buf.WriteString(before)
-	s.buf.Write(b)
+	s.buf.Write(bytes.TrimSuffix(b, []byte("\n")))
 	return nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // grpcPrefix is what gRPC puts before the message of a server; it tells a user nothing that the message does not.
@@ -19,7 +21,7 @@ func (a *app) printError(err error) {
 	}
 	line := name + " " + errorText(err)
 	if try != "" {
-		line += "; try: " + try
+		line += "; try: " + escape.Text(try)
 	}
 	fmt.Fprintln(a.err, line)
 }
@@ -30,5 +32,5 @@ func errorText(err error) string {
 	text := grpcPrefix.ReplaceAllString(err.Error(), "")
 	text = strings.ReplaceAll(text, "context deadline exceeded", "no answer in time")
 	text = strings.ReplaceAll(text, "context canceled", "stopped")
-	return printable(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+	return escape.Text(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 }

@@ -47,8 +47,10 @@ Types of events: ` + wrapList(eventTypes, 4) + `.`,
 				return err
 			}
 			return a.withStore(cmd.Context(), func(c *connection, store *coord.Store) error {
-				defer watchOver(cmd.Context(), c, a.notef)()
-				return o.follow(cmd.Context(), a, store, p)
+				ctx, stop := a.whileRead(cmd.Context())
+				defer stop()
+				defer watchOver(ctx, c, a.notef)()
+				return o.follow(ctx, a, store, p)
 			})
 		},
 	}
@@ -218,9 +220,9 @@ var eventView = view[eventItem]{
 		{"TIME", func(e eventItem) string { return e.clock() }},
 		{"EVENT", func(e eventItem) string { return e.Type }},
 		{"OF", func(e eventItem) string { return e.subject() }},
-		{"ACTOR", func(e eventItem) string { return e.Actor }},
+		{"ACTOR", func(e eventItem) string { return wordCell(e.Actor) }},
 		{"TOKEN", func(e eventItem) string { return e.Token }},
-		{"DETAIL", func(e eventItem) string { return e.Detail }},
+		{"DETAIL", func(e eventItem) string { return lastLine(e.Detail) }},
 	},
 }
 
@@ -232,7 +234,7 @@ func (e eventItem) subject() string {
 	case e.ID != "":
 		return jobRef{e.Queue, e.ID}.name()
 	case e.Queue != "":
-		return "queue/" + e.Queue
+		return refName("queue", e.Queue)
 	}
 	return ""
 }

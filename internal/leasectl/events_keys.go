@@ -79,9 +79,9 @@ func eventsOf(keys coord.Keyspace, rev int64, changes []keyChange) (events []eve
 		case "sessions":
 			e = comeAndGo(p, c, evSessionOpened, evSessionEnded)
 		case "locks":
-			e = holderEvent(p, c, "lock/", evLocked, evUnlocked)
+			e = holderEvent(p, c, lockNoun.noun, evLocked, evUnlocked)
 		case "elections":
-			e = holderEvent(p, c, "election/", evElected, evResigned)
+			e = holderEvent(p, c, electionNoun.noun, evElected, evResigned)
 		}
 		if e != nil {
 			e.at(rev)
@@ -225,7 +225,7 @@ func holderEvent(p coord.ParsedKey, c keyChange, noun, taken, free string) *even
 	var old, now holder
 	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
 	_ = json.Unmarshal(valueOf(c.now), &now)
-	e := &eventItem{Name: noun + p.Name}
+	e := &eventItem{Name: refName(noun, p.Name)}
 	switch {
 	case now.Owner != "" && now.Owner != old.Owner:
 		e.Type, e.Time, e.Token = taken, now.Since, tokenOf(c.now)

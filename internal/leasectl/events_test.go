@@ -83,7 +83,7 @@ func TestEventsAreWhatKeysTell(t *testing.T) {
 		"backoff":  {[]keyChange{job(r("jobs", claimed), r("jobs", with(log("failed", "error", "boom"), "run_at", "2026-03-04T05:08:30Z")))}, "failed job/mail/j w-1 7 boom; again in 30s"},
 		"break":    {[]keyChange{job(r("jobs", claimed), r("jobs", log("broken", "actor", "ana@x", "reason", "hangs")))}, "broken job/mail/j ana@x 7 hangs"},
 		"putback":  {[]keyChange{job(r("jobs", claimed), r("jobs", log("lost", "error", "gone")))}, "lost job/mail/j w-1 7 gone"},
-		"reclaim":  {[]keyChange{job(r("jobs", claimed), r("jobs", with(log("lost"), "owner", "w-2.0123456789abcdef", "owner_rev", "4", "attempt", 2)))}, "reclaimed job/mail/j w-2 9 the session of w-1 is gone"},
+		"reclaim":  {[]keyChange{job(r("jobs", claimed), r("jobs", with(log("lost"), "owner", "w-2.0123456789abcdef", "owner_rev", "4", "attempt", 2)))}, "reclaimed job/mail/j w-2 9 session w-1.0123456789abcdef is gone"},
 		"complete": {[]keyChange{job(nil, r("done", with(log("completed"), "outcome", "completed", "finished_at", "2026-03-04T05:08:00Z", "result", "ok"))), job(r("jobs", claimed), nil)}, "done job/mail/j w-1 7 result 4 B, 60s"},
 		"cancel":   {[]keyChange{job(r("jobs", nil), nil), job(nil, r("done", with(log("cancelled", "attempt", 0, "owner", "", "token", "", "actor", "ana", "reason", "no need"), "outcome", "cancelled", "finished_at", "2026-03-04T05:08:00Z")))}, "cancelled job/mail/j ana  no need"},
 		"bury":     {[]keyChange{job(nil, r("dead", with(log("failed"), "outcome", "dead", "error", "550", "finished_at", "2026-03-04T05:08:00Z"))), job(r("jobs", claimed), nil)}, "dead job/mail/j w-1 7 550"},

@@ -28,6 +28,7 @@ const (
 	exitPartly      = 7 // some items of a bulk operation failed
 	exitDoctor      = 8 // errors remain
 	exitInterrupted = 130
+	exitNoReader    = 141 // as SIGPIPE ends a program
 
 	// The command after -- cannot be run, as shells report it. lock and elect pass on every other code of their command
 	// and add 121 (the lease was lost), 124 (not acquired in time) and 125 (leasectl failed).
@@ -107,9 +108,8 @@ func commandNotFound(err error) bool {
 }
 
 const (
-	tryAuth  = "--user NAME with LEASECTL_PASSWORD or --password-file"
-	tryGrant = "grant the user's role readwrite on the root prefix (etcdctl role grant-permission --prefix)"
-	tryWait  = "check the cluster with etcdctl endpoint status, or raise --dial-timeout"
+	tryAuth = "--user NAME with LEASECTL_PASSWORD or --password-file"
+	tryWait = "check the cluster with etcdctl endpoint status, or raise --dial-timeout"
 )
 
 // libraryErrors are the situations of our own libraries: the first match wins, so the special stands before the general.

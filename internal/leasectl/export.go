@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
 
@@ -22,7 +23,9 @@ job, with payload, progress and trail, live ones in the order of the queue, then
 dead, then done ones. Each queue is read at one revision. leasectl import takes the
 lines. The config of a queue, claims and refused writes do not go with the jobs.
 
-A record that cannot be read is left out and told on stderr; the exit code is 7.
+A record that cannot be read is left out and told on stderr, and so is a job that
+changed when etcd had compacted that revision before its payload was read; the exit
+code is 7.
 When there is no queue of a name, nothing is written; the exit code is 3.`,
 		GroupID: groupLook,
 		Example: `  leasectl export mail >mail.ndjson
@@ -98,44 +101,57 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 
 func (a *app) exportTo(ctx context.Context, c *connection, queues []string, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 64<<10)
-	written, unread := 0, 0
+	var sum exportCount
 	for _, queue := range queues {
-		n, bad, err := a.exportQueue(ctx, c, queue, w)
-		written, unread = written+n, unread+bad
-		if err != nil {
+		if err := a.exportQueue(ctx, c, queue, w, &sum); err != nil {
 			return errors.Join(err, w.Flush())
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
-	a.notef("%s: exported %s of %s", c.where(), count(written, "job"), count(len(queues), "queue"))
-	if unread > 0 {
-		return &failure{code: exitPartly, err: fmt.Errorf("%s left out, which cannot be read", count(unread, "record")), try: "leasectl doctor"}
+	a.notef("%s: exported %s of %s", c.where(), count(sum.written, "job"), count(len(queues), "queue"))
+	return sum.verdict()
+}
+
+// exportCount is what was written, and what was left out, and why.
+type exportCount struct{ written, unread, changed int }
+
+func (e exportCount) verdict() error {
+	switch {
+	case e.unread > 0 && e.changed > 0:
+		return &failure{code: exitPartly, err: fmt.Errorf("%s left out, which cannot be read, and %s, which changed meanwhile", count(e.unread, "record"), count(e.changed, "job")), try: "leasectl doctor, and once more"}
+	case e.unread > 0:
+		return &failure{code: exitPartly, err: fmt.Errorf("%s left out, which cannot be read", count(e.unread, "record")), try: "leasectl doctor"}
+	case e.changed > 0:
+		return &failure{code: exitPartly, err: fmt.Errorf("%s left out, which changed meanwhile", count(e.changed, "job")), try: "once more; if it comes again, a longer --auto-compaction-retention of etcd"}
 	}
 	return nil
 }
 
-func (a *app) exportQueue(ctx context.Context, c *connection, queue string, w *bufio.Writer) (written, unread int, err error) {
+func (a *app) exportQueue(ctx context.Context, c *connection, queue string, w *bufio.Writer, sum *exportCount) error {
 	q, err := a.openQueue(ctx, c, queue, nil)
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	defer func() { _ = q.Close() }() // nothing was written to etcd
 	for line, err := range q.Export(ctx) {
 		switch {
 		case unreadable(err):
-			unread++
+			sum.unread++
+			a.notef("warning: %s", errorText(err))
+			continue
+		case errors.Is(err, workqueue.ErrConflict):
+			sum.changed++
 			a.notef("warning: %s", errorText(err))
 			continue
 		case err != nil:
-			return written, unread, err
+			return err
 		}
-		written++
-		_, err = w.Write(append(line, '\n'))
-		if err != nil {
-			return written, unread, fmt.Errorf("write output: %w", err)
+		sum.written++
+		if _, err = w.Write(append(line, '\n')); err != nil {
+			return fmt.Errorf("write output: %w", err)
 		}
 	}
-	return written, unread, nil
+	return nil
 }

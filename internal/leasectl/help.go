@@ -10,7 +10,7 @@ import (
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
-		Short: "Explain a command, or one of the topics exit-codes, env, states, filters, fencing, exec, scripts",
+		Short: "Explain a command, or one of the topics exit-codes, env, states, filters, names, fencing, exec, scripts",
 		Example: `  leasectl help dev
   leasectl help jobs requeue
   leasectl help exit-codes`,

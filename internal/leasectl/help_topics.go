@@ -15,6 +15,7 @@ var topics = map[string]string{
     8  doctor: errors remain
   126  the command after -- cannot be executed
   127  the command after -- is not found
+  141  whoever read the output is gone, as with | head -n 1
   130  interrupted by SIGINT; work: aborted by a second signal of either kind
   143  interrupted by SIGTERM
 
@@ -27,6 +28,24 @@ Verbs that run a command under a lock or a leadership exit with its code, or:
   121  the lease was lost, or taken by force; the command was stopped
   124  not acquired in time
   125  leasectl itself failed
+`,
+	"names": `Names on the command line, and as leasectl prints them.
+
+A job is QUEUE/ID: the first slash ends the queue. In it %XX stands for a byte, as
+in a URL, and a percent sign that begins no such escape for itself. leasectl prints
+jobs so, as job/QUEUE/ID with -o name: blanks, quotes, percent signs, what a shell
+expands and what is not seen are %XX. So each is one word for a shell and for xargs,
+and can be handed on as it stands there:
+
+  leasectl jobs ls mail --state dead -o name | xargs -n 1 leasectl jobs requeue
+
+Queues, locks, elections and contexts are QUEUE or NAME, as they are, without any
+escape; or queue/NAME, lock/NAME, election/NAME and context/NAME with the escapes of
+a job. That is how -o name prints them, and tables where the name is not one word.
+The verbs of each noun take both.
+
+What comes from etcd is shown so that a terminal does not obey it: line breaks as
+blanks, other controls and what is not seen as \x1b or \u202e; in JSON as \u001b.
 `,
 	"env": `Environment of leasectl. For each setting by itself, a flag wins over its LEASECTL
 variable, that one over the context (leasectl config), and that one over etcdctl's

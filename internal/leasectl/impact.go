@@ -1,10 +1,12 @@
 package leasectl
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -12,7 +14,7 @@ import (
 const (
 	impactRead    = "read"
 	impactWrite   = "write"
-	impactLocal   = "local"   // only what it starts itself, or the endpoints that are named for it
+	impactLocal   = "local"   // only what it starts itself, or the endpoints that are named for it, or files of this machine
 	impactDestroy = "destroy" // what it takes away cannot be brought back
 )
 
@@ -27,6 +29,19 @@ func staysHome(cmd *cobra.Command) *cobra.Command { return withImpact(cmd, impac
 
 func withImpact(cmd *cobra.Command, impact string) *cobra.Command {
 	return withAnnotation(cmd, impactKey, impact)
+}
+
+// mostKey marks what a verb can do at most, where its flags or keys decide: a context permits the verb, and asks again for
+// what they do.
+const mostKey = "most"
+
+func upTo(cmd *cobra.Command, impact string) *cobra.Command {
+	return withAnnotation(cmd, mostKey, impact)
+}
+
+// mostOf is what a verb can do.
+func mostOf(cmd *cobra.Command) string {
+	return cmp.Or(cmd.Annotations[mostKey], impactOf(cmd))
 }
 
 // groupKey marks a command that only holds others.
@@ -60,7 +75,7 @@ func (a *app) permit(cmd *cobra.Command) error {
 	if s.chosen.ReadOnly {
 		return &failure{
 			code: exitAuth, err: fmt.Errorf("%s%s is read-only", verbPrefix(cmd), s.contextName()),
-			try: "another --context, or leasectl config set " + s.context + " read_only=false",
+			try: "another --context, or leasectl config set " + escape.Shell(s.context) + " read_only=false",
 		}
 	}
 	if isSet(cmd, "yes") || s.chosen.Confirm == "" || s.chosen.Confirm == contexts.ConfirmNone {

@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"strings"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"go.uber.org/zap"
 )
@@ -15,32 +16,27 @@ import (
 // jobRef names one job, as people and scripts write it: QUEUE/ID.
 type jobRef struct{ queue, id string }
 
-// A slash in a queue's name is written %2F in a reference, where the first slash ends the queue.
-var (
-	escapeQueue   = strings.NewReplacer("%", "%25", "/", "%2F")
-	unescapeQueue = strings.NewReplacer("%25", "%", "%2F", "/", "%2f", "/")
-)
-
-// name is what -o name prints.
-func (r jobRef) name() string { return "job/" + escapeQueue.Replace(r.queue) + "/" + r.id }
+// name is what -o name prints: one word, which needs no quotes in a shell and which xargs does not split.
+func (r jobRef) name() string { return "job/" + strings.TrimPrefix(r.text(), "job/") }
 
 // text is the reference as people write it, QUEUE/ID.
-func (r jobRef) text() string { return escapeQueue.Replace(r.queue) + "/" + r.id }
+func (r jobRef) text() string { return escape.Job(r.queue, r.id) }
 
 func nameOf(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.name() }
 
 // parseJobRef splits at the first slash only, since an ID may hold more. It also takes job/QUEUE/ID, so that what -o
-// name prints can be handed on; a queue that is called job needs that form for IDs with a slash. A slash in a queue's
-// name is %2F, and a percent sign %25.
+// name prints can be handed on; a queue that is called job needs that form for IDs with a slash. %XX stands for a byte, in
+// the queue's name and in the ID, as it is printed; a percent sign that begins no such escape stands for itself.
 func parseJobRef(arg string) (jobRef, error) {
-	if rest, ok := strings.CutPrefix(arg, "job/"); ok && strings.Contains(rest, "/") {
-		arg = rest
+	rest := arg
+	if cut, ok := strings.CutPrefix(arg, "job/"); ok && strings.Contains(cut, "/") {
+		rest = cut
 	}
-	queue, id, ok := strings.Cut(arg, "/")
+	queue, id, ok := strings.Cut(rest, "/")
 	if !ok || queue == "" || id == "" {
 		return jobRef{}, usagef("leasectl jobs ls -o name", "%q is not QUEUE/ID", arg)
 	}
-	return jobRef{unescapeQueue.Replace(queue), id}, nil
+	return jobRef{escape.Unname(queue), escape.Unname(id)}, nil
 }
 
 // about gives the hints of exit.go's table the name that they leave open: of the job, or, without an ID, of the queue.
@@ -50,9 +46,9 @@ func about(ref jobRef, err error) error {
 	if !strings.Contains(try, open) {
 		return err
 	}
-	look := "jobs get " + shellWord(ref.text())
+	look := "jobs get " + escape.Shell(ref.text())
 	if ref.id == "" {
-		look = "queues get " + shellWord(ref.queue)
+		look = "queues get " + escape.Shell(ref.queue)
 	}
 	return &failure{err: err, try: strings.ReplaceAll(try, open, look)}
 }
@@ -76,7 +72,10 @@ func (a *app) withEtcd(ctx context.Context, f func(*connection) error) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	return f(c)
+	if err := f(c); err != nil {
+		return a.denied(ctx, c, err)
+	}
+	return nil
 }
 
 // openQueue opens a queue, which the caller must Close. A nil logger logs nothing.

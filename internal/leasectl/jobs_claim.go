@@ -40,7 +40,7 @@ the session is renewed. Exit code 3 means that nothing is claimable.`,
 				if err != nil {
 					return err
 				}
-				return a.printClaim(format, claim, session)
+				return told(nameOf(claim.Job())+" is claimed", a.printClaim(format, claim, session))
 			})
 		},
 	}

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -42,7 +44,7 @@ leasectl jobs get.`,
 				if err != nil {
 					return err
 				}
-				return a.printSheet(format, detailOf(j), jobSheet(j, refusal, time.Now()))
+				return a.printSheet(format, detailOf(j), jobSheet(j, refusal, time.Now(), !isTerminal(a.out)))
 			})
 		},
 	}
@@ -76,16 +78,20 @@ func decodeRefusal(value []byte) (r workqueue.Refusal, ok bool) {
 	return r, err == nil && r.Verb != ""
 }
 
-// jobSheet describes a job.
-func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time) *sheet {
+// jobSheet describes a job; whole leaves nothing of what it carries out.
+func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time, whole bool) *sheet {
+	most := previewBytes
+	if whole {
+		most = math.MaxInt
+	}
 	s := &sheet{}
-	s.line("Job", "%s    kind %s    priority %d    created %s ago", refText(j), orDash(j.Kind), j.Priority, age(now.Sub(j.EnqueuedAt)))
+	s.line("Job", "%s    kind %s    priority %d    created %s", refText(j), orDash(j.Kind), j.Priority, agoText(j.EnqueuedAt, now))
 	s.line("State", "%s", stateText(j, now))
 	if j.Owner != "" {
-		s.line("Claim", "token %s    attempt %d (%d of %d failures)    claimed %s ago by %s",
-			j.Token, j.Attempt, j.Failures, maxAttempts(j), age(now.Sub(j.ClaimedAt)), j.Owner)
+		s.line("Claim", "token %s    attempt %d (%d of %d failures)    claimed %s by %s",
+			j.Token, j.Attempt, j.Failures, maxAttempts(j), agoText(j.ClaimedAt, now), j.Owner)
 	}
-	s.line("Payload", "%s", bytesText(j.Payload, j.PayloadSize))
+	s.line("Payload", "%s", bytesText(j.Payload, j.PayloadSize, most))
 	s.line("Labels", "%s", labelText(j.Labels))
 	s.line("Limits", "%s", limitsText(j))
 	for _, part := range []struct {
@@ -93,13 +99,15 @@ func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time) *shee
 		bytes []byte
 	}{{"Progress", j.Progress}, {"Checkpoint", j.Checkpoint}, {"Result", j.Result}} {
 		if part.bytes != nil {
-			s.line(part.label, "%s", bytesText(part.bytes, len(part.bytes)))
+			s.line(part.label, "%s", bytesText(part.bytes, len(part.bytes), most))
 		}
 	}
-	s.line("Error", "%s", j.Error)
+	if why := lastError(j); why != lastLine(why) || j.Error != "" { // else the attempts have all of it
+		s.block("Error", why)
+	}
 	s.table("Attempts", attemptRows(j, now))
 	if refusal != nil {
-		s.line("Fenced", "late %s by %s under token %s refused %s ago", refusal.Verb, refusal.Owner, refusal.Token, age(now.Sub(refusal.At)))
+		s.line("Fenced", "late %s by %s under token %s refused %s", refusal.Verb, refusal.Owner, refusal.Token, agoText(refusal.At, now))
 	}
 	var trace []string
 	for _, name := range slices.Sorted(maps.Keys(j.Trace)) {
@@ -110,7 +118,7 @@ func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time) *shee
 	return s
 }
 
-func refText(j *workqueue.Job) string { return strings.TrimPrefix(nameOf(j), "job/") }
+func refText(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.text() }
 
 func orDash(text string) string {
 	if text == "" {
@@ -126,7 +134,7 @@ func stateText(j *workqueue.Job, now time.Time) string {
 	case workqueue.StateScheduled, workqueue.StateRetry:
 		return fmt.Sprintf("%s (due in %s)", j.State, age(j.RunAt.Sub(now)))
 	case workqueue.StateDone, workqueue.StateDead, workqueue.StateCancelled:
-		return fmt.Sprintf("%s (since %s)", j.State, age(now.Sub(j.FinishedAt)))
+		return fmt.Sprintf("%s (since %s)", j.State, strings.TrimPrefix(strings.TrimSuffix(agoText(j.FinishedAt, now), " ago"), "at "))
 	}
 	return string(j.State)
 }
@@ -142,11 +150,11 @@ func limitsText(j *workqueue.Job) string {
 	return text
 }
 
-// previewBytes is how much of a payload is shown to people.
+// previewBytes is how much of a payload is shown on a terminal.
 const previewBytes = 200
 
 // bytesText is the size and the beginning of what a job carries.
-func bytesText(b []byte, size int) string {
+func bytesText(b []byte, size, most int) string {
 	switch {
 	case size == 0:
 		return "0 B"
@@ -154,8 +162,8 @@ func bytesText(b []byte, size int) string {
 		return fmt.Sprintf("%d B, gone since the job ended", size)
 	case !utf8.Valid(b):
 		return fmt.Sprintf("%d B, not text   (-o json has it as base64)", size)
-	case len(b) > previewBytes:
-		return fmt.Sprintf("%d B  %s...   (-o json has all of it)", size, strings.ToValidUTF8(string(b[:previewBytes]), ""))
+	case len(b) > most:
+		return fmt.Sprintf("%d B  %s...   (-o json has all of it)", size, strings.ToValidUTF8(string(b[:most]), ""))
 	}
 	return fmt.Sprintf("%d B  %s", size, b)
 }
@@ -169,9 +177,9 @@ func attemptRows(j *workqueue.Job, now time.Time) (rows [][]string) {
 		at := &j.Attempts[i]
 		var e eventItem
 		e.ended(at, at.EndedAt)
-		row := []string{"", e.Actor, "", "", e.Type, e.Detail, age(now.Sub(at.EndedAt)) + " ago"}
+		row := []string{"", e.Actor, "", "", e.Type, lastLine(e.Detail), agoText(at.EndedAt, now)}
 		if at.Attempt > 0 {
-			row[0], row[2], row[3] = fmt.Sprintf("#%d", at.Attempt), "token "+at.Token.String(), tookText(at.EndedAt.Sub(at.ClaimedAt))
+			row[0], row[2], row[3] = fmt.Sprintf("#%d", at.Attempt), "token "+at.Token.String(), tookBetween(at.ClaimedAt, at.EndedAt)
 		}
 		rows = append(rows, row)
 	}
@@ -182,12 +190,12 @@ func attemptRows(j *workqueue.Job, now time.Time) (rows [][]string) {
 	if j.State == workqueue.StateOrphan {
 		doing = "running? no heartbeat"
 	}
-	return append(rows, []string{fmt.Sprintf("#%d", j.Attempt), identityOf(j.Owner), "token " + j.Token.String(), "", doing, "", age(now.Sub(j.ClaimedAt))})
+	return append(rows, []string{fmt.Sprintf("#%d", j.Attempt), identityOf(j.Owner), "token " + j.Token.String(), "", doing, "", since(j.ClaimedAt)})
 }
 
 // nextForJob are the commands that fit the job's state.
 func nextForJob(j *workqueue.Job) []string {
-	ref := shellWord(refText(j))
+	ref := escape.Shell(refText(j))
 	next := []string{"leasectl jobs history " + ref}
 	switch j.State {
 	case workqueue.StateOrphan, workqueue.StateClaimed:
@@ -197,5 +205,5 @@ func nextForJob(j *workqueue.Job) []string {
 	case workqueue.StateDone, workqueue.StateCancelled:
 		return next
 	}
-	return append([]string{"leasectl work " + shellWord(j.Queue) + " -- CMD", "leasectl jobs cancel " + ref}, next...)
+	return append([]string{"leasectl work " + escape.Shell(j.Queue) + " -- CMD", "leasectl jobs cancel " + ref}, next...)
 }

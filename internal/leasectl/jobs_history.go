@@ -76,10 +76,10 @@ var historyView = view[eventItem]{
 	columns: []column[eventItem]{
 		{"REV", func(e eventItem) string { return e.Revision }},
 		{"TIME", func(e eventItem) string { return e.clock() }},
-		{"ACTOR", func(e eventItem) string { return e.Actor }},
+		{"ACTOR", func(e eventItem) string { return wordCell(e.Actor) }},
 		{"EVENT", func(e eventItem) string { return e.Type }},
 		{"TOKEN", func(e eventItem) string { return e.Token }},
-		{"DETAIL", func(e eventItem) string { return e.Detail }},
+		{"DETAIL", func(e eventItem) string { return lastLine(e.Detail) }},
 	},
 }
 
@@ -144,6 +144,7 @@ type walk struct {
 	refusal   *eventItem
 	oldest    int64 // the first revision of the job that was still there
 	compacted bool
+	unread    bool // a record on the way could not be read
 }
 
 // back reads the job as it is, then as it was before each of its changes.
@@ -152,7 +153,9 @@ func (w *walk) back(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.newest = after.job()
+	if w.newest = after.job(); w.newest == nil && after.unread != nil {
+		return after.unread
+	}
 	for step := 0; rev > 0 && step < maxSteps; step++ {
 		w.oldest = rev
 		before, older, err := w.read(ctx, rev-1)
@@ -163,7 +166,9 @@ func (w *walk) back(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if e := jobEvent(rev, before, after); e != nil {
+		if before.unread != nil || after.unread != nil { // what was there, nobody can tell; before it somebody may
+			w.unread = true
+		} else if e := jobEvent(rev, before, after); e != nil {
 			w.events = append(w.events, *e)
 		}
 		after, rev = before, older
@@ -195,10 +200,14 @@ func (w *walk) read(ctx context.Context, rev int64) (p places, made int64, err e
 			}
 		default:
 			j := &workqueue.Job{}
-			if _, err := j.ReadKey(w.store.Keys(), kvs[0]); err != nil {
+			made = max(made, kvs[0].ModRevision)
+			if _, err := j.ReadKey(w.store.Keys(), kvs[0]); unreadable(err) {
+				p.unread = err
+				continue
+			} else if err != nil {
 				return p, 0, err
 			}
-			*into, made = j, max(made, kvs[0].ModRevision)
+			*into = j
 			if i == 0 && rev == 0 {
 				w.created = kvs[0].CreateRevision
 			}
@@ -230,5 +239,8 @@ func (w *walk) source() historySource {
 		}
 	}
 	s.Text = strings.Join(text, " + ")
+	if w.unread {
+		s.Text += "; what could not be read is left out"
+	}
 	return s
 }

@@ -157,15 +157,11 @@ func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool
 }
 
 func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
-	queues, err := c.queues()
-	if err != nil {
-		return nil, err
-	}
-	names, err := queues.Names(ctx)
+	names, err := c.queues().Names(ctx)
 	if code := exitCode(err); code == exitAuth {
 		return nil, &failure{err: err, try: "name the QUEUE that you may read, where the command takes one, or grant the user read on " + c.root}
 	}
-	return names, err
+	return slices.DeleteFunc(names, func(name string) bool { return !a.usable("queue", name) }), err
 }
 
 // listJobs reads the selected jobs, a named one of a named queue by itself.
@@ -177,17 +173,13 @@ func (a *app) listJobs(ctx context.Context, c *connection, s selection, read *in
 	if id, ok := s.filter.id(); ok && len(s.queues) == 1 {
 		return a.findJob(ctx, c, jobRef{s.queues[0], id}, func(j *workqueue.Job) bool { return s.filter.matches(j, now) })
 	}
-	queues, err := c.queues()
-	if err != nil {
-		return nil, err
-	}
-	for j, err := range queues.List(ctx, s.queues, s.library(now, read)) {
+	for j, err := range c.queues().List(ctx, s.queues, s.library(now, read)) {
 		switch {
 		case unreadable(err):
 			a.notef("warning: %s", errorText(err))
 		case err != nil:
 			return nil, err
-		default:
+		case a.usable("id", j.ID):
 			items = append(items, itemOf(j))
 		}
 	}

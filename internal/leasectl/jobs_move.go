@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -25,7 +26,7 @@ func newJobsMove(a *app) *cobra.Command {
 			},
 			hint: func(ref jobRef, err error) string {
 				if errors.Is(err, workqueue.ErrExists) {
-					return "leasectl jobs get " + shellWord(jobRef{to, ref.id}.text())
+					return "leasectl jobs get " + escape.Shell(jobRef{to, ref.id}.text())
 				}
 				return claimedHint("move")(ref, err)
 			},

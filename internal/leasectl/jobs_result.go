@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -15,8 +16,9 @@ func newJobsResult(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "result QUEUE/ID",
 		Short: "Print the result of a job, byte for byte",
-		Long: `Print the result of a job that is done, byte for byte and with nothing behind it;
-with -o json the job, as jobs get does. --wait waits until the job is over.
+		Long: `Print the result of a job that is done, byte for byte and with nothing behind it, but
+on a terminal without what that would obey; with -o json the job, as jobs get does.
+--wait waits until the job is over.
 
 Exit codes: 0 it is done, and the result, which may be empty, is printed; 1 it is
 dead or cancelled; 3 there is no such job, or no longer; 5 it is not over; 6 the
@@ -86,8 +88,8 @@ func (a *app) printResult(format string, j *workqueue.Job) error {
 			return err
 		}
 	case j.State == workqueue.StateDone:
-		if _, err := a.out.Write(j.Result); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		if err := printText(a.out, string(j.Result)); err != nil {
+			return err
 		}
 	}
 	return outcomeOf(j)
@@ -98,5 +100,5 @@ func outcomeOf(j *workqueue.Job) error {
 	if j.State == workqueue.StateDone {
 		return nil
 	}
-	return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s", refText(j), j.State, whyText(j.Error)), try: "leasectl jobs describe " + shellWord(refText(j))}
+	return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s", refText(j), j.State, whyText(lastLine(j.Error))), try: "leasectl jobs describe " + escape.Shell(refText(j))}
 }

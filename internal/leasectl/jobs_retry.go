@@ -2,41 +2,39 @@ package leasectl
 
 import (
 	"context"
-	"time"
 
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
 
-// retryOfJobs tries jobs again.
+// retryOfJobs tries jobs again. Of many it takes the dead ones alone: what is done would be done twice, and what waits after
+// a failure is tried again by itself.
 var retryOfJobs = repair{
 	verb:  "retry",
 	past:  "retried",
 	bulk:  true,
-	spare: payloadGone,
+	spare: func(j *workqueue.Job) bool { return j.State != workqueue.StateDead },
 	able:  func(j *workqueue.Job) bool { return j.State == workqueue.StateRetry || !j.State.Live() },
 	do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-		j, err := q.Get(ctx, id)
-		if err == nil && j.State == workqueue.StateRetry {
-			return q.Edit(ctx, id, func(p *workqueue.Params) error { p.RunAt = time.Time{}; return nil }, by)
-		}
 		return q.Requeue(ctx, id, by)
 	},
 }
 
 func newJobsRetry(a *app) *cobra.Command {
 	return newRepair(a, retryOfJobs, &cobra.Command{
-		Use:   "retry QUEUE/ID | --queue QUEUE --state STATE...",
-		Short: "Try jobs again that are dead, done or cancelled, or that wait after a failure",
-		Long: `Try a job again, or many. One that is dead, done or cancelled comes back as by jobs
-requeue: its counters start anew. One in state retry, which waits after a failure,
-is claimable at once; its counters go on.
+		Use:   "retry QUEUE/ID | --queue QUEUE --state dead...",
+		Short: "Try dead jobs again, or one job that is over or waits after a failure",
+		Long: `Try a job again. One that is dead, done or cancelled comes back as by jobs requeue;
+one in state retry, which waits after a failure, is claimable at once, in its place.
+In both cases its counters start anew, and its history says who did it.
 
-Many jobs are shown, counted and asked about first; each is then tried only if it is
-still as it was shown, else it is skipped, and the exit code is 7.`,
+Of many jobs the dead ones are tried again, and all others left alone: jobs requeue
+takes those that are done or cancelled. They are shown, counted by state and asked
+about first; each is then tried only if it is still as it was shown, else it is
+skipped, and the exit code is 7.`,
 		Example: `  leasectl jobs retry mail/welcome-7
   leasectl jobs retry --queue mail --state dead --reason "smtp fixed"
-  leasectl jobs retry --queue mail --filter 'state:dead,retry error:*timeout* ended:<1h' --yes`,
+  leasectl jobs retry --queue mail --filter 'state:dead error:*timeout* ended:<1h' --yes`,
 	})
 }
 

@@ -77,14 +77,18 @@ func (a *app) runStep(ctx context.Context, ref jobRef, token coord.Token, nonce 
 		if err != nil {
 			return about(ref, err)
 		}
-		switch format {
-		case formatJSON:
-			return printJSON(a.out, steppedItem{ref.id, ref.queue, token.String(), s.past})
-		case formatName:
-			return a.printLine(ref.name())
-		}
-		return a.printLine(ref.name() + " " + s.past)
+		return told(ref.name()+" "+s.past, a.printStep(format, ref, token, s))
 	})
+}
+
+func (a *app) printStep(format string, ref jobRef, token coord.Token, s step) error {
+	switch format {
+	case formatJSON:
+		return printJSON(a.out, steppedItem{ref.id, ref.queue, token.String(), s.past})
+	case formatName:
+		return a.printLine(ref.name())
+	}
+	return a.printLine(ref.name() + " " + s.past)
 }
 
 // readBody reads what a step is given on stdin; a terminal gives nothing.
@@ -156,7 +160,7 @@ attempts are used up.
 func newNote(a *app, verb, past string, cmd *cobra.Command, keep func(*workqueue.Claim, context.Context, []byte) error) *cobra.Command {
 	var o stepOptions
 	return newStep(a, cmd, &o, func() (step, error) {
-		b, err := a.readBody(verb, workqueue.MaxProgress)
+		b, err := a.readBody(verb, workqueue.MaxResult) // the library knows the limit of notes
 		return step{verb, past, func(ctx context.Context, c *workqueue.Claim) error { return keep(c, ctx, b) }}, err
 	})
 }

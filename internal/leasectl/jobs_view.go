@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -94,6 +95,20 @@ func detailOf(j *workqueue.Job) jobDetail {
 	return d
 }
 
+// lastError is why the job failed last, empty where it did not.
+func (i *jobItem) lastError() string {
+	if n := len(i.Attempts); i.Error == "" && n > 0 {
+		return i.Attempts[n-1].Error
+	}
+	return i.Error
+}
+
+// lastLine is the last line of a text that is not blank: of a trace of calls the one that says what went wrong.
+func lastLine(text string) string {
+	text = strings.TrimRight(text, " \t\r\n")
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}
+
 func textOrBytes(b []byte) (*string, []byte) {
 	switch {
 	case b == nil:
@@ -113,20 +128,21 @@ func jobColumns[T any](item func(T) *jobItem) view[T] {
 	return view[T]{
 		name: func(t T) string { return jobRef{item(t).Queue, item(t).ID}.name() },
 		columns: []column[T]{
-			{"ID", func(t T) string { return item(t).ID }},
-			{"QUEUE", func(t T) string { return item(t).Queue }},
-			{"KIND", func(t T) string { return item(t).Kind }},
+			{"ID", func(t T) string { return escape.Name(item(t).ID, "") }},
+			{"QUEUE", func(t T) string { return escape.Name(item(t).Queue, "/") }},
+			{"KIND", func(t T) string { return wordCell(item(t).Kind) }},
 			{"STATE", func(t T) string { return string(item(t).State) }},
 			{"ATTEMPT", func(t T) string { return fmt.Sprintf("%d/%d", item(t).Attempt, item(t).MaxAttempts) }},
 			{"TOKEN", func(t T) string { return item(t).Token }},
-			{"OWNER", func(t T) string { return item(t).Owner }},
-			{"AGE", func(t T) string { return age(time.Since(item(t).EnqueuedAt)) }},
+			{"OWNER", func(t T) string { return wordCell(item(t).Owner) }},
+			{"AGE", func(t T) string { return since(item(t).EnqueuedAt) }},
 		},
 		wide: []column[T]{
 			{"RUNNING", func(t T) string { return since(item(t).ClaimedAt) }},
 			{"LEASE-TTL", func(t T) string { return item(t).leaseLeft }},
 			{"PRIORITY", func(t T) string { return strconv.Itoa(item(t).Priority) }},
-			{"LABELS", func(t T) string { return labelText(item(t).Labels) }},
+			{"LABELS", func(t T) string { return wordCell(labelText(item(t).Labels)) }},
+			{"ERROR", func(t T) string { return lastLine(item(t).lastError()) }},
 		},
 	}
 }
@@ -137,6 +153,22 @@ func since(at time.Time) string {
 		return ""
 	}
 	return age(time.Since(at))
+}
+
+// agoText is since, for a sentence.
+func agoText(at, now time.Time) string {
+	if at.IsZero() {
+		return "at an unknown time"
+	}
+	return age(now.Sub(at)) + " ago"
+}
+
+// tookBetween is how long something took, nothing where an end of it is not known.
+func tookBetween(from, to time.Time) string {
+	if from.IsZero() || to.IsZero() {
+		return ""
+	}
+	return tookText(to.Sub(from))
 }
 
 // labelText is labels in one cell, without spaces between them.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -19,7 +20,8 @@ func newJobsWait(a *app) *cobra.Command {
 		Use:   "wait QUEUE/ID",
 		Short: "Wait until a job is done, or in another state",
 		Long: `Wait until a job is in one of the states of --for, and print it. It watches etcd, and
-does not ask again and again.
+does not ask again and again. It waits for the job that has the ID when it begins: when
+that is over and the ID enqueued again, for the first one all the same.
 
 Exit codes: 0 the job is in such a state; 1 it is over, in another state, which it
 will not leave by itself; 3 there is no such job, or no longer; 6 the --timeout is
@@ -65,13 +67,14 @@ func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states 
 		case slices.Contains(states, j.State):
 			return a.printJob(format, j)
 		}
-		return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s, which is none of %s", refText(j), j.State, whyText(j.Error), stateNames(states)), try: "leasectl jobs describe " + shellWord(refText(j))}
+		return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s, which is none of %s", refText(j), j.State, whyText(lastLine(j.Error)), stateNames(states)), try: "leasectl jobs describe " + escape.Shell(refText(j))}
 	})
 }
 
 // awaited is what is waited for: one of the states, or the end of the job.
 type awaited struct {
 	ref     jobRef
+	met     *workqueue.Job // the job itself, since the ID may become another's; nil: the one that has the ID at first
 	states  []workqueue.State
 	orphans bool          // it matters when the owner goes
 	timeout time.Duration // 0: for ever
@@ -102,13 +105,14 @@ func (a *app) awaitState(ctx context.Context, c *connection, q *workqueue.Queue,
 	changed := watchPrefixes(ctx, store, prefixes)
 	defer watchOver(ctx, c, a.notef)()
 	for begun := false; ; begun = true {
-		j, err := a.getJob(ctx, q, w.ref)
+		j, err := a.getSame(ctx, q, w.ref, w.met)
 		if err != nil {
 			if err := outlast(ctx, begun, over, err); err != nil {
 				return nil, err
 			}
 			continue
 		}
+		w.met = j
 		if w.see != nil {
 			if err := w.see(j); err != nil {
 				return nil, err
@@ -131,12 +135,23 @@ func (w awaited) awaitChange(ctx context.Context, j *workqueue.Job, changed <-ch
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-over:
-		return &failure{code: exitUnreachable, err: fmt.Errorf("job %s is still %s after %v", refText(j), j.State, w.timeout), try: "wait longer, or leasectl jobs describe " + shellWord(refText(j))}
+		return &failure{code: exitUnreachable, err: fmt.Errorf("job %s is still %s after %v", refText(j), j.State, w.timeout), try: "wait longer, or leasectl jobs describe " + escape.Shell(refText(j))}
 	case <-due:
 		return nil
 	case err := <-changed:
 		return err
 	}
+}
+
+// getSame is getJob, bound to the job that was met, nil at first: when its ID is another's by now, it is as it ended.
+func (a *app) getSame(ctx context.Context, q *workqueue.Queue, ref jobRef, met *workqueue.Job) (*workqueue.Job, error) {
+	j, err := a.getJob(ctx, q, ref)
+	if err != nil || met == nil || j.Born == met.Born {
+		return j, err
+	}
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	return q.WaitFor(ctx, met)
 }
 
 // dueChange fires when a job becomes ready by the clock alone.

@@ -32,6 +32,7 @@ type app struct {
 
 	settings settings
 	shaper   *shaper // of what is printed as JSON; nil without --jq and template
+	need     need    // of the command that runs
 
 	// aborted is closed by the second SIGINT or SIGTERM.
 	aborted <-chan struct{}

@@ -36,11 +36,7 @@ func (a *app) readLeases(ctx context.Context, c *connection) ([]leaseItem, error
 	}
 	keys := store.Keys()
 	prefixes := []string{keys.Sessions(), keys.Lanes(), keys.Locks(), keys.Elections(), keys.Semaphores()}
-	queues, err := c.queues()
-	if err != nil {
-		return nil, err
-	}
-	names, err := queues.Names(ctx)
+	names, err := c.queues().Names(ctx)
 	if err != nil {
 		return nil, err
 	}

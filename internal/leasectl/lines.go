@@ -2,15 +2,16 @@ package leasectl
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
 )
 
-// inputLine is one line of stdin.
+// inputLine is one line of stdin that is not blank.
 type inputLine struct {
-	number int    // from 1
-	text   []byte // without the newline; at most the limit
+	number int    // from 1; blank lines count
+	text   []byte // without the newline, a carriage return before it, and a byte order mark in front; at most the limit
 	size   int    // what it had; more than len(text) when it was too long
 }
 
@@ -42,9 +43,10 @@ func (r *lineReader) read(ctx context.Context, in *bufio.Reader, limit int) erro
 	var chunk []inputLine
 	size := 0
 	for number := 1; ; number++ {
-		line, err := readLine(in, limit)
-		if err == nil || errors.Is(err, io.EOF) && line.size > 0 { // else it is cut off: half a payload is none
-			line.number = number
+		line, err := readLine(in, limit+len(byteOrderMark)+len("\r"))
+		whole := err == nil || errors.Is(err, io.EOF) // else it is cut off: half a payload is none
+		line.number = number
+		if line.strip(limit); whole && len(bytes.TrimSpace(line.text)) > 0 {
 			chunk = append(chunk, line)
 			size += len(line.text)
 		}
@@ -66,6 +68,22 @@ func (r *lineReader) read(ctx context.Context, in *bufio.Reader, limit int) erro
 			return err
 		}
 	}
+}
+
+// byteOrderMark is what some editors write in front of UTF-8.
+const byteOrderMark = "\ufeff"
+
+// strip takes off what an editor or another system put around the text, and what exceeds the limit.
+func (l *inputLine) strip(limit int) {
+	whole := len(l.text) == l.size
+	if l.number == 1 && bytes.HasPrefix(l.text, []byte(byteOrderMark)) {
+		l.text, l.size = l.text[len(byteOrderMark):], l.size-len(byteOrderMark)
+	}
+	if whole {
+		l.text = bytes.TrimSuffix(l.text, []byte("\r"))
+		l.size = len(l.text)
+	}
+	l.text = l.text[:min(len(l.text), limit)]
 }
 
 // readLine reads up to the newline, which is not part of the line. What exceeds the limit is counted, not kept. With an

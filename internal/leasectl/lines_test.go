@@ -20,10 +20,15 @@ func TestReadLines(t *testing.T) {
 		{"", nil},
 		{"a", []string{"1:a"}},
 		{"a\n", []string{"1:a"}},
-		{"\n\r\nb\n", []string{"1:", "2:\r", "3:b"}},
+		{"\n\r\n \t\nb\n", []string{"4:b"}},
+		{"\ufeffa\r\nb\r\n\ufeffc\rd\r", []string{"1:a", "2:b", "3:\ufeffc\rd"}},
+		{"\ufeff\r\n\ufeff", []string{"2:\ufeff"}},
+		{" a \r\r\n", []string{"1: a \r"}},
+		{"\ufeff" + long[:100] + "\r\n", []string{"1:" + long[:100]}},
+		{"\ufeff" + long[:101] + "\r\n", []string{"1:" + long[:100] + " of 101"}},
 		{long + "\nb", []string{"1:" + long[:100] + " of 200000", "2:b"}},
 		{long[:100] + "\n", []string{"1:" + long[:100]}},
-		{long[:101] + "\n", []string{"1:" + long[:100] + " of 101"}},
+		{long[:101] + "\n", []string{"1:" + long[:100] + " of 102"}},
 	}
 	for _, tt := range tests {
 		for name, in := range map[string]io.Reader{"whole": strings.NewReader(tt.in), "by byte": iotest.OneByteReader(strings.NewReader(tt.in))} {

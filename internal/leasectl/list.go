@@ -112,6 +112,8 @@ func watchItems[T any](ctx context.Context, a *app, c *connection, p printer, l 
 	if err != nil {
 		return err
 	}
+	ctx, stop := a.whileRead(ctx)
+	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := watchPrefixes(ctx, store, l.prefixes(store.Keys()))

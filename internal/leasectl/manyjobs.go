@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -50,7 +51,7 @@ func (m *manyJobs) parse(cmd *cobra.Command, args []string) error {
 	case selects && m.all:
 		return usagef("one of them", "--all is all jobs, and --state, --filter and --kind select some")
 	case !selects && !m.all:
-		return usagef("--queue "+shellWord(m.queue)+" --state STATE, or --all", "nothing selects the jobs of %s", m.queue)
+		return usagef("--queue "+escape.Shell(m.queue)+" --state STATE, or --all", "nothing selects the jobs of %s", m.queue)
 	}
 	return nil
 }
@@ -70,7 +71,7 @@ type foundJob struct {
 	rev int64
 }
 
-// samplesShown is how many of the jobs a question shows.
+// samplesShown is how many of the jobs a question shows, beside the first of each state.
 const samplesShown = 3
 
 // findMany lists the jobs once; what is counted, shown and acted on is that.
@@ -97,6 +98,7 @@ func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r
 			a.notef("warning: %s", errorText(err))
 		case err != nil:
 			return f, fmt.Errorf("list jobs: %w", err)
+		case !a.usable("id", j.ID): // nothing can be done to it, and it holds up nothing else
 		case !r.able(j) || r.spare != nil && r.spare(j):
 			f.left[j.State]++
 		default:
@@ -107,9 +109,8 @@ func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r
 			}
 			place[j.ID] = len(f.jobs)
 			f.jobs = append(f.jobs, foundJob{j.ID, j.Revision})
-			f.counts[j.State]++
 			f.severe = f.severe || r.severe != nil && r.severe(j)
-			if len(f.samples) < samplesShown {
+			if f.counts[j.State]++; len(f.samples) < samplesShown || f.counts[j.State] == 1 {
 				f.samples = append(f.samples, sampleOf(j))
 			}
 		}
@@ -125,7 +126,7 @@ func sampleOf(j *workqueue.Job) string {
 	}
 	about = append(about, standing(j), strconv.Itoa(j.Attempt)+"/"+strconv.Itoa(maxAttempts(j)))
 	if why := lastError(j); why != "" {
-		about = append(about, strconv.Quote(shortened(printable(why), 60)))
+		about = append(about, strconv.Quote(shortened(escape.Text(lastLine(why)), 60)))
 	}
 	return jobRef{j.Queue, j.ID}.text() + " (" + strings.Join(about, ", ") + ")"
 }
@@ -160,7 +161,7 @@ func countText(counts map[workqueue.State]int) string {
 
 // say tells what was found, and where.
 func (f found) say(a *app, c *connection, m manyJobs) {
-	line := fmt.Sprintf("%s of queue %s %s in %s at rev %d", count(len(f.jobs), "job"), m.queue, matches(len(f.jobs)), c.where(), f.rev)
+	line := fmt.Sprintf("%s of queue %s %s in %s at rev %d", countText(f.counts), m.queue, matches(len(f.jobs)), c.where(), f.rev)
 	if len(f.jobs) > 0 {
 		line += ": " + strings.Join(f.samples, ", ")
 	}
@@ -169,7 +170,7 @@ func (f found) say(a *app, c *connection, m manyJobs) {
 	}
 	a.notef("%s", line)
 	if len(f.left) > 0 {
-		a.notef("left alone, since this cannot be done to them: %s", countText(f.left))
+		a.notef("left alone: %s", countText(f.left))
 	}
 }
 

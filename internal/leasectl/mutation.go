@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/pflag"
 )
 
@@ -39,7 +40,7 @@ func (a *app) confirm(ctx context.Context, m *mutation, format string, args ...a
 	if m.noInput || !isTerminal(a.in) {
 		return usagef("the same with --yes", "%s needs a confirmation", question)
 	}
-	fmt.Fprintf(a.err, "%s? [y/N] ", question)
+	fmt.Fprintf(a.err, "%s? [y/N] ", escape.Text(question))
 	answer, err := a.answer(ctx)
 	switch {
 	case ctx.Err() != nil:

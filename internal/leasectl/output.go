@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"golang.org/x/term"
 )
 
@@ -69,8 +70,24 @@ func (a *app) shapedFormat(offered []string) (string, error) {
 	return format, nil
 }
 
-// notef writes one line for people to stderr.
-func (a *app) notef(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
+// notef writes a line for people to stderr. What the arguments say stays in that line.
+func (a *app) notef(format string, args ...any) {
+	fmt.Fprintf(a.err, format+"\n", inert(args)...)
+}
+
+// inert is args with each text in them as a terminal may have it.
+func inert(args []any) []any {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			args[i] = escape.Text(arg)
+		case error:
+			args[i] = errorText(arg)
+		}
+	}
+	return args
+}
 
 // passwordPrompt returns how to ask a person for a password, or nil where nobody can be asked.
 func (a *app) passwordPrompt() func(ctx context.Context, user string) (string, error) {
@@ -79,7 +96,7 @@ func (a *app) passwordPrompt() func(ctx context.Context, user string) (string, e
 		return nil
 	}
 	return func(ctx context.Context, user string) (string, error) {
-		fmt.Fprintf(a.err, "password of %s: ", user)
+		fmt.Fprintf(a.err, "password of %s: ", escape.Text(user))
 		password, err := a.password(ctx, f)
 		if err != nil {
 			return "", fmt.Errorf("read password: %w", err)
@@ -102,9 +119,17 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// printLine writes one line of data to stdout.
+// told is the error of telling what has been done: whoever reads it must not take it for undone.
+func told(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s, but not told: %w", what, err)
+	}
+	return nil
+}
+
+// printLine writes one line to stdout.
 func (a *app) printLine(line string) error {
-	if _, err := fmt.Fprintln(a.out, line); err != nil {
+	if _, err := fmt.Fprintln(a.out, escape.Text(line)); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil

@@ -38,7 +38,7 @@ func TestPrintList(t *testing.T) {
 		{formatJSON, items[:1], `{"items":[{"name":"apple","age":"2d"}]}`},
 		{formatName, items[:1], "fruit/apple\n"},
 		{formatTable, items[:2], "NAME " + pad + "  AGE\napple" + pad + "  2d\n" + items[1].Name + "  -\n"},
-		{formatTable, items[2:], "NAME       AGE\na [31m b<  1s\n"},
+		{formatTable, items[2:], "NAME          AGE\na\\x1b[31m b<  1s\n"},
 		{formatJSONL, nil, ""},
 		{formatJSONL, items[:1], `{"name":"apple","age":"2d"}` + "\n"},
 		{formatYAML, nil, "items: []\n"},

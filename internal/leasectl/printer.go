@@ -8,8 +8,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"sigs.k8s.io/yaml"
 )
 
@@ -117,7 +118,7 @@ func printRows[T any](p printer, v view[T], items []T) error {
 
 func printNames[T any](w io.Writer, v view[T], items []T) error {
 	for _, item := range items {
-		if _, err := fmt.Fprintln(w, v.name(item)); err != nil {
+		if _, err := fmt.Fprintln(w, escape.Text(v.name(item))); err != nil {
 			return fmt.Errorf("write output: %w", err)
 		}
 	}
@@ -125,10 +126,12 @@ func printNames[T any](w io.Writer, v view[T], items []T) error {
 }
 
 func printLines[T any](w io.Writer, items []T) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
 	for _, item := range items {
-		if err := enc.Encode(item); err != nil {
+		b, err := encodeJSON(item, "")
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(b); err != nil {
 			return fmt.Errorf("write output: %w", err)
 		}
 	}
@@ -154,14 +157,37 @@ func cells[T any](p printer, columns []column[T], items []T, clean func(string) 
 }
 
 func printTable[T any](p printer, columns []column[T], items []T) error {
-	tw := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
-	for _, row := range cells(p, columns, items, oneCell) {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
-	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write output: %w", err)
+	for _, line := range aligned(cells(p, columns, items, oneCell)) {
+		if _, err := fmt.Fprintln(p.w, line); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
 	}
 	return nil
+}
+
+// aligned lays rows out in columns, by the cells of a terminal that their texts take. The last cell of a row is as wide as
+// it is, and widens no column.
+func aligned(rows [][]string) (lines []string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row[:max(len(row)-1, 0)] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-ansi.StringWidth(cell)+2))
+			}
+		}
+		lines = append(lines, b.String())
+	}
+	return lines
 }
 
 func printCSV[T any](p printer, columns []column[T], items []T) error {
@@ -173,7 +199,7 @@ func printCSV[T any](p printer, columns []column[T], items []T) error {
 
 // oneCell keeps a row in one line and an empty cell visible to tools that split at spaces.
 func oneCell(text string) string {
-	if text = printable(text); text == "" {
+	if text = escape.Text(text); text == "" {
 		return "-"
 	}
 	return text
@@ -181,42 +207,49 @@ func oneCell(text string) string {
 
 // inertCell keeps a spreadsheet from taking what stands in a job for a formula.
 func inertCell(text string) string {
-	text = printable(text)
+	text = escape.Text(text)
 	if text != "" && strings.ContainsRune("=+-@", rune(text[0])) && text != "-" {
 		return "'" + text
 	}
 	return text
 }
 
-// printable replaces control characters: a terminal must not obey what stands in a job.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
 func printJSON(w io.Writer, value any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(value); err != nil {
+	b, err := encodeJSON(value, "  ")
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(b); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
 }
 
-// printYAML prints what printJSON would, as YAML: the field names and the strings for big numbers are the same.
-func printYAML(w io.Writer, value any) error {
+// encodeJSON is value and a newline. What a terminal would obey is escaped in it.
+func encodeJSON(value any, indent string) ([]byte, error) {
 	var b bytes.Buffer
-	if err := printJSON(&b, value); err != nil {
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(value); err != nil {
+		return nil, fmt.Errorf("encode output: %w", err)
+	}
+	return escape.JSON(b.Bytes()), nil
+}
+
+// printYAML prints what printJSON would, as YAML: the field names and the strings for big numbers are the same. Where YAML
+// would print what a terminal obeys, it is in the form of JSON, which is YAML too.
+func printYAML(w io.Writer, value any) error {
+	b, err := encodeJSON(value, "  ")
+	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(b.Bytes())
+	text, err := yaml.JSONToYAML(b)
 	if err != nil {
 		return fmt.Errorf("convert output to YAML: %w", err)
+	}
+	if !bytes.Equal(escape.JSON(text), text) {
+		text = b
 	}
 	if _, err := w.Write(text); err != nil {
 		return fmt.Errorf("write output: %w", err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -90,7 +91,7 @@ func (d queueDetail) sheet(now time.Time) *sheet {
 
 // next are the commands that fit.
 func (d queueDetail) next() []string {
-	name := shellWord(d.Name)
+	name := escape.Shell(d.Name)
 	next := []string{"leasectl jobs ls " + name}
 	if d.Paused {
 		next = append(next, "leasectl queues resume "+name)
@@ -106,8 +107,8 @@ func (d queueDetail) next() []string {
 // text is what happened, and how far back that is known.
 func (r recentItem) text(now time.Time) string {
 	text := fmt.Sprintf("enqueued %d  done %d  reclaimed %d  fenced %d  failed %d", r.Enqueued, r.Done, r.Lost, r.Fenced, r.Failed)
-	if r.ReachesTo != nil {
-		text += fmt.Sprintf("   (done jobs are kept back to %s ago)", age(now.Sub(*r.ReachesTo)))
+	if r.cut && r.ReachesTo != nil {
+		text += fmt.Sprintf("   (and more before %s ago: of finished jobs a process keeps the last 10,000 or 64 MiB)", age(now.Sub(*r.ReachesTo)))
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -82,7 +83,7 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 		switch {
 		case errors.Is(context.Cause(waiting), errDrainTimeout) && !item.Drained:
 			err = &failure{code: exitUnreachable, err: fmt.Errorf("queue %s is paused, and after %v it still runs %s", queue, timeout, count(item.Claimed, "job")),
-				try: "leasectl jobs ls " + shellWord(queue) + " --state claimed"}
+				try: "leasectl jobs ls " + escape.Shell(queue) + " --state claimed"}
 		case err != nil:
 			return err
 		}
@@ -147,9 +148,9 @@ func (a *app) printDrained(format string, item drainItem) error {
 	case !item.Drained:
 		return nil
 	case format == formatName:
-		return a.printLine("queue/" + item.Queue)
+		return a.printLine(refName("queue", item.Queue))
 	}
-	line := "queue/" + item.Queue + " drained"
+	line := refName("queue", item.Queue) + " drained"
 	if item.Orphans > 0 {
 		line += fmt.Sprintf(" (%s waits for a new owner)", count(item.Orphans, "orphan"))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -41,7 +42,7 @@ func (a *app) needQueue(ctx context.Context, c *connection, name string) error {
 func (a *app) noQueue(ctx context.Context, c *connection, name string) error {
 	try := "leasectl queues ls"
 	if near := a.nearestQueue(ctx, c, name); near != "" {
-		try = shellWord(near) + ", or " + try
+		try = escape.Shell(near) + ", or " + try
 	}
 	return &failure{code: exitNotFound, err: fmt.Errorf("there is no queue %q", name), try: try}
 }

@@ -1,6 +1,8 @@
 package leasectl
 
 import (
+	"context"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 )
@@ -22,8 +24,11 @@ show.`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runList(cmd.Context(), a, o, lister[queueItem]{
-				view:     queueView,
-				load:     a.readQueues,
+				view: queueView,
+				load: func(ctx context.Context, c *connection) ([]queueItem, error) {
+					items, _, err := a.readQueues(ctx, c)
+					return items, err
+				},
 				prefixes: func(keys coord.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
 			})
 		},

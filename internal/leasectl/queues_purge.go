@@ -129,9 +129,9 @@ func (a *app) purge(ctx context.Context, format string, r repair, q *workqueue.Q
 			err = perr
 		}
 	case err == nil && format == formatName:
-		err = a.printLine("queue/" + q.Name())
+		err = a.printLine(refName("queue", q.Name()))
 	case err == nil:
-		err = a.printLine(fmt.Sprintf("queue/%s %s (%s deleted)", q.Name(), past, count(rs.done, "job")))
+		err = a.printLine(fmt.Sprintf("%s %s (%s deleted)", refName("queue", q.Name()), past, count(rs.done, "job")))
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -78,7 +79,7 @@ func removable(q *workqueue.Queue, s workqueue.Stats, f found) error {
 	case s.Workers > 0:
 		return &failure{code: exitConflict, err: fmt.Errorf("remove queue %s: %s it", q.Name(), serving(s.Workers)), try: "stop them; leasectl workers ls"}
 	case left > 0:
-		return &failure{code: exitConflict, err: fmt.Errorf("remove queue %s: it has %s", q.Name(), countText(f.left)), try: "leasectl queues drain " + shellWord(q.Name())}
+		return &failure{code: exitConflict, err: fmt.Errorf("remove queue %s: it has %s", q.Name(), countText(f.left)), try: "leasectl queues drain " + escape.Shell(q.Name())}
 	case len(f.jobs) == 0 && s.Revision == 0:
 		return &failure{code: exitNotFound, err: fmt.Errorf("there is no queue %s", q.Name()), try: "leasectl queues ls"}
 	}

@@ -3,7 +3,6 @@ package leasectl
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
@@ -33,7 +32,7 @@ set before its first job; a note on stderr says that there is nothing in it.`,
   leasectl queues set mail --mode claim --dry-run`,
 		Args: takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if mode != "claim" && mode != "dispatch" {
+			if mode != workqueue.ModeClaim && mode != workqueue.ModeDispatch {
 				return usagef("--mode claim or --mode dispatch", "--mode is %q: want claim or dispatch", mode)
 			}
 			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
@@ -115,8 +114,7 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		if err := change.do(ctx, q, workqueue.By{Actor: actor(), Reason: m.reason, Revision: s.Revision}); err != nil {
 			return about(jobRef{queue: name}, err)
 		}
-		_, err = fmt.Fprintf(a.out, "queue/%s %s\n", name, change.past)
-		return err
+		return told(refName("queue", name)+" "+change.past, a.printLine(refName("queue", name)+" "+change.past))
 	})
 }
 

@@ -36,6 +36,7 @@ type queueItem struct {
 
 	claims  map[string]int // claimed jobs by session
 	orphans []string       // some of them
+	newer   int            // of the unreadable records, those of a newer program
 }
 
 // recentItem is what happened since then, as far as it is kept.
@@ -53,6 +54,8 @@ type recentItem struct {
 	Fenced    int        `json:"fenced"`
 	Rate      float64    `json:"done_per_second"`
 	RunP95    *float64   `json:"run_p95_seconds,omitempty"`
+
+	cut bool // so many are kept that some of those since then may have been given up
 }
 
 func queueItemOf(s workqueue.Stats, now time.Time) queueItem {
@@ -60,7 +63,7 @@ func queueItemOf(s workqueue.Stats, now time.Time) queueItem {
 		Name: s.Queue, Mode: s.Mode, Paused: s.Paused,
 		Ready: s.Jobs[workqueue.StateReady], Scheduled: s.Jobs[workqueue.StateScheduled], Retry: s.Jobs[workqueue.StateRetry],
 		Claimed: s.Jobs[workqueue.StateClaimed], Orphan: s.Jobs[workqueue.StateOrphan],
-		Done: s.Jobs[workqueue.StateDone], Dead: s.Jobs[workqueue.StateDead], Unreadable: s.Unreadable,
+		Done: s.Jobs[workqueue.StateDone], Dead: s.Jobs[workqueue.StateDead], Unreadable: s.Unreadable, newer: s.Newer,
 		Oldest: timeOrNil(s.Oldest), Workers: s.Workers, Revision: fmt.Sprint(s.Revision), Recent: recentOf(s, now),
 		claims: s.Claims, orphans: s.Orphans,
 	}
@@ -70,12 +73,17 @@ func queueItemOf(s workqueue.Stats, now time.Time) queueItem {
 	return i
 }
 
+// fullyKept is how many finished jobs are kept where a process has begun to give up the oldest: of the 10,000 that one keeps,
+// those of two leases may be missing.
+const fullyKept = 10_000 - 2*256
+
 func recentOf(s workqueue.Stats, now time.Time) recentItem {
 	r := s.Recent
 	item := recentItem{
 		Since: r.Since.UTC().Truncate(time.Millisecond), ReachesTo: timeOrNil(r.Reaches), Enqueued: r.Enqueued, Done: r.Done,
 		Cancelled: r.Cancelled, Dead: r.Dead, Failed: r.Failed, Lost: r.Lost, Fenced: r.Fenced,
 	}
+	item.cut = !r.Reaches.IsZero() && s.Jobs[workqueue.StateDone] >= fullyKept
 	from := r.Since
 	if !r.Reaches.IsZero() {
 		from = r.Reaches
@@ -105,36 +113,36 @@ func (a *app) readQueue(ctx context.Context, c *connection, name string) (item q
 	return item, err
 }
 
-// readQueues reads all queues that are there.
-func (a *app) readQueues(ctx context.Context, c *connection) ([]queueItem, error) {
+// readQueues reads all queues that are there; broken are those of which the config cannot be read.
+func (a *app) readQueues(ctx context.Context, c *connection) (items []queueItem, broken []string, err error) {
 	return a.readQueuesSince(ctx, c, time.Now().Add(-recently))
 }
 
-// readQueuesSince reads all queues that are there; without a time nothing of what happened, nor of what is over.
-func (a *app) readQueuesSince(ctx context.Context, c *connection, since time.Time) (items []queueItem, err error) {
+// readQueuesSince is readQueues; without a time nothing of what happened, nor of what is over.
+func (a *app) readQueuesSince(ctx context.Context, c *connection, since time.Time) (items []queueItem, broken []string, err error) {
 	names, err := a.queues(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	err = a.countQueues(ctx, c, names, since, func(i queueItem, err error) error {
-		if unreadable(err) { // it must not hide the others
+		switch {
+		case unreadable(err): // it must not hide the others
 			a.notef("warning: %s", errorText(err))
+			broken = append(broken, i.Name)
 			return nil
+		case err != nil:
+			return err
 		}
 		items = append(items, i)
-		return err
+		return nil
 	})
-	return items, err
+	return items, broken, err
 }
 
 // countQueues counts what is in some queues, until take returns an error.
 func (a *app) countQueues(ctx context.Context, c *connection, names []string, since time.Time, take func(queueItem, error) error) error {
-	queues, err := c.queues()
-	if err != nil {
-		return err
-	}
 	now, warned := time.Now(), false
-	for s, err := range queues.Stats(ctx, names, since) {
+	for s, err := range c.queues().Stats(ctx, names, since) {
 		if s.OwnersUnknown && !warned {
 			a.notef("warning: you may not read who is alive, under %s of the root: orphans of queue %s count as claimed", "sessions/", strings.Join(names, ", "))
 			warned = true
@@ -151,9 +159,9 @@ func countColumn(head string, n func(queueItem) int) column[queueItem] {
 }
 
 var queueView = view[queueItem]{
-	name: func(i queueItem) string { return "queue/" + i.Name },
+	name: func(i queueItem) string { return refName("queue", i.Name) },
 	columns: []column[queueItem]{
-		{"NAME", func(i queueItem) string { return i.Name }},
+		{"NAME", func(i queueItem) string { return nameCell("queue", i.Name) }},
 		{"MODE", func(i queueItem) string { return i.Mode }},
 		{"PAUSED", func(i queueItem) string { return yesNo(i.Paused) }},
 		countColumn("READY", func(i queueItem) int { return i.Ready }),
@@ -171,7 +179,7 @@ var queueView = view[queueItem]{
 		countColumn("DONE", func(i queueItem) int { return i.Done }),
 		countColumn("FAILED-5m", func(i queueItem) int { return i.Recent.Failed }),
 		countColumn("FENCED-5m", func(i queueItem) int { return i.Recent.Fenced }),
-		{"PAUSED-BY", func(i queueItem) string { return i.PausedBy }},
+		{"PAUSED-BY", func(i queueItem) string { return wordCell(i.PausedBy) }},
 	},
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -90,7 +91,7 @@ func newRepairOf(a *app, s repairShape, cmd *cobra.Command) *cobra.Command {
 			return err
 		}
 		if cmd.Flags().Changed("revision") && o.revision <= 0 {
-			return usagef("leasectl jobs get "+shellWord(args[0])+" -o json", "--revision is %d: it must be positive", o.revision)
+			return usagef("leasectl jobs get "+escape.Shell(args[0])+" -o json", "--revision is %d: it must be positive", o.revision)
 		}
 		r, err := s.bind(cmd, args)
 		if err != nil {
@@ -151,7 +152,7 @@ func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptio
 		if err != nil {
 			return r.hinted(ref, err)
 		}
-		return a.printRepaired(ctx, format, r, q, j)
+		return told(nameOf(j)+" "+r.past, a.printRepaired(ctx, format, r, q, j))
 	})
 }
 
@@ -199,7 +200,7 @@ func (a *app) printRepaired(ctx context.Context, format string, r repair, q *wor
 func claimedHint(verb string) func(jobRef, error) string {
 	return func(ref jobRef, err error) string {
 		if errors.Is(err, workqueue.ErrNotApplicable) {
-			return "leasectl jobs get " + shellWord(ref.text()) + ", then " + verb + " with --break-claim if it is claimed and its owner may be fenced"
+			return "leasectl jobs get " + escape.Shell(ref.text()) + ", then " + verb + " with --break-claim if it is claimed and its owner may be fenced"
 		}
 		return ""
 	}

@@ -63,7 +63,7 @@ func (a *app) runRepairs(ctx context.Context, r repair, o repairOptions) error {
 		}
 		f.say(a, c, o.many)
 		if o.dryRun {
-			a.notef("would %s %s", r.verb, count(len(f.jobs), "job"))
+			a.notef("would %s %s", r.verb, countText(f.counts))
 			return nil
 		}
 		if err := a.confirmMany(ctx, c, r, f, o); err != nil {
@@ -86,11 +86,7 @@ func (a *app) confirmMany(ctx context.Context, c *connection, r repair, f found,
 		statement := fmt.Sprintf("This %ss %s of queue %s in %s", r.verb, countText(f.counts), o.many.queue, c.where())
 		return a.confirmTyped(ctx, &o.mutation, "queue name", o.many.queue, statement)
 	}
-	these := "this job"
-	if len(f.jobs) > 1 {
-		these = fmt.Sprintf("these %d jobs", len(f.jobs))
-	}
-	return a.confirm(ctx, &o.mutation, "%s %s", strings.ToUpper(r.verb[:1])+r.verb[1:], these)
+	return a.confirm(ctx, &o.mutation, "%s %s", strings.ToUpper(r.verb[:1])+r.verb[1:], countText(f.counts))
 }
 
 // run acts on the jobs: on the first one alone, so that what would go wrong with all of them goes wrong once. A signal

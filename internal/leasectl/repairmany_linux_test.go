@@ -74,7 +74,7 @@ func TestManyRepairsSkipWhatHasMoved(t *testing.T) {
 	cmd := exec.Command("leasectl", "jobs", "retry", "--queue", testQueue, "--state", "dead", "--reason", "smtp fixed")
 	cmd.Stdin = screen
 	p := s.start(cmd)
-	p.says("Retry these 3 jobs? [y/N] ")
+	p.says("Retry 3 dead jobs? [y/N] ")
 
 	if _, err := s.queue.Requeue(s.within(patience), "01J8AB", tester); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,8 @@ permits.`,
 		SilenceUsage:      true, // an error is one line, not a page
 		SilenceErrors:     true, // Main prints it
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			a.need = needOf(cmd, args)
 			if err := a.settings.load(cmd.Flags(), a.getenv); err != nil {
 				return err
 			}
@@ -80,7 +81,7 @@ func verbs(a *app) []*cobra.Command {
 		writes(newWork(a)),
 		newSession(a),
 		newStatus(a),
-		newTop(a),
+		upTo(newTop(a), impactWrite),
 		newJobs(a),
 		newQueues(a),
 		newWorkers(a),
@@ -91,7 +92,7 @@ func verbs(a *app) []*cobra.Command {
 		newLocks(a),
 		newSemaphores(a),
 		newElections(a),
-		newDoctor(a),
+		upTo(newDoctor(a), impactDestroy),
 		staysHome(newDev(a)),
 		staysHome(newDemo(a)),
 		staysHome(newSimulate(a)),

@@ -14,8 +14,9 @@ func newSchema(a *app) *cobra.Command {
 		Use:   "schema [COMMAND...]",
 		Short: "Describe the commands for a program, such as an agent",
 		Long: `Describe the commands for a program, such as an agent: each with its arguments,
-flags, examples, and its impact: read changes nothing, write changes the cluster,
-destroy takes something away for good, local touches only what it starts itself.
+flags, examples, and its impact, at most: read changes nothing, write changes the
+cluster, destroy takes something away for good, local touches only what it starts
+itself or files of this machine.
 With arguments only the commands below that one.`,
 		GroupID: groupOther,
 		Example: `  leasectl schema -o json
@@ -100,7 +101,7 @@ func commandsBelow(cmd *cobra.Command) (items []commandItem) {
 		return items
 	}
 	item := commandItem{
-		Command: cmd.CommandPath(), Usage: cmd.UseLine(), Short: cmd.Short, Long: cmd.Long, Impact: impactOf(cmd),
+		Command: cmd.CommandPath(), Usage: cmd.UseLine(), Short: cmd.Short, Long: cmd.Long, Impact: mostOf(cmd),
 		Aliases: cmd.Aliases, Example: []string{}, Flags: flagItems(cmd.LocalFlags()),
 	}
 	for line := range strings.Lines(cmd.Example) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
@@ -29,8 +30,11 @@ known to the programs that use them: one that was given back does not show.`,
   leasectl semaphores get gpu -o json
   leasectl semaphores release gpu/2 --force --reason "its host is gone"`,
 		Aliases: []string{"semaphore"},
-	}, takesBack(semaphoreNoun.noun, newSemaphoresLs(a), newSemaphoresGet(a), newSemaphoresRelease(a))...)
+	}, newSemaphoresLs(a), newSemaphoresGet(a), newSemaphoresRelease(a))
 }
+
+// permitPrefix is what -o name prints in front of NAME/NUMBER.
+const permitPrefix = "semaphore/"
 
 // permitRef names one permit: NAME/NUMBER.
 type permitRef struct {
@@ -38,16 +42,21 @@ type permitRef struct {
 	number int
 }
 
-func (r permitRef) text() string { return escapeQueue.Replace(r.name) + "/" + strconv.Itoa(r.number) }
+func (r permitRef) text() string { return escape.Name(r.name, "/") + "/" + strconv.Itoa(r.number) }
 
-// parsePermitRef splits as parseJobRef does: a slash in the name is %2F.
+// parsePermitRef reads NAME/NUMBER, also behind the noun, as parseJobRef does: %XX stands for a byte of the name, and a
+// slash in it is %2F.
 func parsePermitRef(arg string) (permitRef, error) {
-	name, number, ok := strings.Cut(arg, "/")
+	rest := arg
+	if cut, ok := strings.CutPrefix(arg, permitPrefix); ok && strings.Contains(cut, "/") {
+		rest = cut
+	}
+	name, number, ok := strings.Cut(rest, "/")
 	n, err := strconv.Atoi(number)
 	if !ok || name == "" || err != nil || n < 0 {
 		return permitRef{}, usagef("leasectl semaphores ls -o name", "%q is not NAME/NUMBER of a permit", arg)
 	}
-	return permitRef{unescapeQueue.Replace(name), n}, nil
+	return permitRef{escape.Unname(name), n}, nil
 }
 
 // permitState reads one permit; one that nobody has is free.
@@ -74,11 +83,12 @@ func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items
 	if err != nil {
 		return nil, err
 	}
-	states, err := s.SemaphoreState(ctx, unescapeQueue.Replace(arg))
-	if ref, bad := parsePermitRef(arg); bad == nil {
-		states, err = s.SemaphoreState(ctx, ref.name)
-		states = slices.DeleteFunc(states, func(st coord.ClaimState) bool { return st.Permit != ref.number })
+	ref, many := parsePermitRef(arg)
+	if many != nil {
+		ref.name = escape.Unname(strings.TrimPrefix(arg, permitPrefix))
 	}
+	states, err := s.SemaphoreState(ctx, ref.name)
+	states = slices.DeleteFunc(states, func(st coord.ClaimState) bool { return many == nil && st.Permit != ref.number })
 	if err == nil && len(states) == 0 {
 		err = &failure{code: exitNotFound, err: fmt.Errorf("nobody has or waits for a permit of semaphore %q", arg), try: "leasectl semaphores ls"}
 	}

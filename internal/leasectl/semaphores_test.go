@@ -70,3 +70,47 @@ func TestSemaphoresAreLookedAtAndTaken(t *testing.T) {
 		t.Error("the holder was not told")
 	}
 }
+
+// What a list prints of a permit, its reference or the cell of its name, is taken back and means that one.
+func TestPermitsAreTakenBackAsPrinted(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := coord.OpenSession(ctx, etcdtest.NewClient(t, etcd.Endpoints()), coord.SessionConfig{Identity: "holder"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+	names := map[string]string{ // as -o name prints them
+		"gpu": "gpu/0", "a/b": "a%2Fb/0", "my own": "my%20own/0", "100%": "100%25/0", "x%2Fy": "x%252Fy/0", "n/7": "n%2F7/0", "n": "n/0",
+		"semaphore": "semaphore/0", "semaphore/0": "semaphore%2F0/0", "0": "0/0", "-rf": "-rf/0", "zw\u200bid": "zw%E2%80%8Bid/0",
+	}
+	for name := range names {
+		if _, err := coord.NewSemaphore(s, name, 1).Acquire(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(args ...string) string {
+		out, errOut, code := lookAt(t, etcd.Endpoints()[0], nil, append([]string{"semaphores"}, args...)...)
+		if code != exitOK {
+			t.Errorf("%q: exit code %d: %s", args, code, errOut)
+		}
+		return out
+	}
+	for name, ref := range names {
+		want := "semaphore/" + ref + "\n"
+		if !strings.Contains("\n"+get("ls", "-o", "name"), "\n"+want) {
+			t.Errorf("%q is not listed as %s", name, want)
+		}
+		cell := strings.TrimSpace(get("get", "semaphore/"+ref, "--columns", "name", "--no-headers"))
+		for _, printed := range []string{"semaphore/" + ref, cell} {
+			if got := get("get", printed, "-o", "name"); got != want {
+				t.Errorf("%q, printed as %q, is %q, want %q", name, printed, got, want)
+			}
+		}
+		if out := get("release", "semaphore/"+ref, "--force", "--yes"); !strings.HasPrefix(out, strings.TrimSuffix(want, "\n")+" released") {
+			t.Errorf("release of %q: %s", name, out)
+		}
+	}
+}

@@ -55,7 +55,7 @@ by default); -o json shows the granted one, in seconds.`,
 				if err := s.Leave(ctx); err != nil {
 					return err
 				}
-				return a.printSession(format, s)
+				return told("session "+s.ID()+" is open", a.printSession(format, s))
 			})
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,16 +70,26 @@ func leaseHex(id clientv3.LeaseID) string { return fmt.Sprintf("%016x", int64(id
 // leaseTimeout bounds one question about a lease.
 const leaseTimeout = 3 * time.Second
 
-// leaseTime is what is left of a lease, and what was granted: 0 when the lease is gone.
-type leaseTime struct{ left, granted time.Duration }
+// leaseLeft is what is left of a lease, and what was granted; zero when the lease is gone.
+type leaseLeft struct {
+	left, granted time.Duration
+	term          uint64 // of the leader that counts it
+}
+
+func (t leaseLeft) termText() string {
+	if t.granted == 0 {
+		return ""
+	}
+	return strconv.FormatUint(t.term, 10)
+}
 
 // askedAtOnce is how many leases are asked for side by side: etcd tells of one at a time.
 const askedAtOnce = 32
 
-// leaseTimes asks for leases. Without the lease's keys any user may ask.
-func leaseTimes(ctx context.Context, c *connection, ids []clientv3.LeaseID) (map[clientv3.LeaseID]leaseTime, error) {
+// leaseTimes asks what is left of leases. Without the lease's keys any user may ask.
+func leaseTimes(ctx context.Context, c *connection, ids []clientv3.LeaseID) (map[clientv3.LeaseID]leaseLeft, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	times := make([]leaseTime, len(ids))
+	times := make([]leaseLeft, len(ids))
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(askedAtOnce)
 	for i, id := range ids {
@@ -92,22 +103,22 @@ func leaseTimes(ctx context.Context, c *connection, ids []clientv3.LeaseID) (map
 	if err := asking.Wait(); err != nil {
 		return nil, err
 	}
-	found := map[clientv3.LeaseID]leaseTime{}
+	found := map[clientv3.LeaseID]leaseLeft{}
 	for i, id := range ids {
 		found[id] = times[i]
 	}
 	return found, nil
 }
 
-func askLease(ctx context.Context, c *connection, id clientv3.LeaseID) (leaseTime, error) {
+func askLease(ctx context.Context, c *connection, id clientv3.LeaseID) (leaseLeft, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	resp, err := c.TimeToLive(ctx, id)
 	if err != nil {
-		return leaseTime{}, fmt.Errorf("read lease %s: %w", leaseHex(id), err)
+		return leaseLeft{}, fmt.Errorf("read lease %s: %w", leaseHex(id), err)
 	}
 	if resp.TTL < 0 {
-		return leaseTime{}, nil
+		return leaseLeft{}, nil
 	}
-	return leaseTime{time.Duration(resp.TTL) * time.Second, time.Duration(resp.GrantedTTL) * time.Second}, nil
+	return leaseLeft{time.Duration(resp.TTL) * time.Second, time.Duration(resp.GrantedTTL) * time.Second, resp.RaftTerm}, nil
 }

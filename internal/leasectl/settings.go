@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 )
@@ -107,7 +108,7 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 		if err := f.Set(g.flag, value); err != nil {
 			try := "unset " + origin
 			if origin == s.contextName() {
-				try = "leasectl config set " + s.context + " " + g.field + "=..."
+				try = "leasectl config set " + escape.Shell(s.context) + " " + g.field + "=..."
 			}
 			return usagef(try, "value %q of %s is not valid for --%s: want %s", value, origin, g.flag, wantedBy(f.Lookup(g.flag)))
 		}
@@ -161,7 +162,7 @@ func (s *settings) beside(g globalFlag, getenv func(string) string) (value, orig
 }
 
 // noContext is the name that stands for using no context, also where one is current.
-const noContext = "none"
+const noContext = contexts.None
 
 // loadContext chooses the context: the flag, the variable, or the current one of the file.
 func (s *settings) loadContext(flag bool, getenv func(string) string) {

@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	"github.com/itchyny/gojq"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // shape is what becomes of the values that a verb prints as JSON.
@@ -104,7 +105,7 @@ func printText(w io.Writer, text string) error {
 	if isTerminal(w) {
 		lines := strings.Split(text, "\n")
 		for i := range lines {
-			lines[i] = printable(lines[i])
+			lines[i] = escape.Text(lines[i])
 		}
 		text = strings.Join(lines, "\n")
 	}

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // sheet is a description: labelled lines, and tables among them. What stands in a job cannot break its lines.
@@ -12,26 +13,30 @@ type sheet struct{ rows [][]string }
 
 // line adds a labelled line; without text it is left out.
 func (s *sheet) line(label, format string, args ...any) {
-	if text := printable(fmt.Sprintf(format, args...)); text != "" {
+	if text := escape.Text(fmt.Sprintf(format, args...)); text != "" {
 		s.rows = append(s.rows, []string{label, text})
+	}
+}
+
+// block adds a text of several lines, each as it is.
+func (s *sheet) block(label, text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	for _, line := range escape.Block(text) {
+		s.rows = append(s.rows, []string{label, line})
+		label = ""
 	}
 }
 
 // table adds rows under one label, in columns of their own.
 func (s *sheet) table(label string, rows [][]string) {
-	var b strings.Builder
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
 			row[i] = oneCell(row[i])
 		}
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
-	_ = tw.Flush() // into memory
-	for _, text := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
-		if text == "" {
-			continue
-		}
+	for _, text := range aligned(rows) {
 		s.rows = append(s.rows, []string{label, strings.TrimRight(text, " ")})
 		label = ""
 	}

@@ -15,7 +15,7 @@ func newStatus(a *app) *cobra.Command {
 		Long: `Show on one screen how etcd is, what is in the queues, who works and who leads, what
 happened in the last 5 minutes, and problems with the command that helps; the full
 list of checks is leasectl doctor. What happened is counted from what is kept: the
-line says how far back that reaches where it is less.
+line says how far back that reaches where finished jobs had to make room.
 
 What is shown was confirmed by a majority of etcd's members. Without one the screen
 says unverified, and the exit code is 6.`,
@@ -44,7 +44,7 @@ func (a *app) runStatus(ctx context.Context, format string) error {
 	defer func() { _ = c.Close() }()
 	st, err := a.loadStatus(ctx, c)
 	if err != nil {
-		return err
+		return a.denied(ctx, c, err)
 	}
 	return a.printStatus(format, st)
 }
@@ -94,7 +94,7 @@ type problemItem struct {
 func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error) {
 	st := statusItem{Verified: true, Context: a.settings.context, Root: c.root, Leaders: []claimItem{}, Queues: []queueItem{}}
 	st.Etcd = readEtcd(ctx, c.Client, c.endpoints)
-	queues, err := a.readQueues(ctx, c)
+	queues, broken, err := a.readQueues(ctx, c)
 	if err != nil {
 		return st, err
 	}
@@ -117,6 +117,7 @@ func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error)
 		}
 	}
 	st.sum(workers, time.Now())
+	st.Problems = append(st.Problems, brokenConfigs(broken)...)
 	return st, nil
 }
 
@@ -152,4 +153,5 @@ func (r *recentItem) add(q recentItem) {
 	if q.ReachesTo != nil && (r.ReachesTo == nil || q.ReachesTo.After(*r.ReachesTo)) {
 		r.ReachesTo = q.ReachesTo
 	}
+	r.cut = r.cut || q.cut
 }

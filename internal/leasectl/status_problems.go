@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // pausedLong is the time after which a pause looks forgotten.
@@ -13,31 +16,44 @@ const pausedLong = 24 * time.Hour
 func problemsOf(queues []queueItem, now time.Time) []problemItem {
 	problems := []problemItem{}
 	add := func(code, run, format string, args ...any) {
-		problems = append(problems, problemItem{code, printable(fmt.Sprintf(format, args...)), run})
+		problems = append(problems, problemItem{code, escape.Text(fmt.Sprintf(format, args...)), run})
 	}
 	for _, q := range queues {
-		name := shellWord(q.Name)
+		name := escape.Shell(q.Name)
 		if q.Orphan > 0 {
 			add("J1", "leasectl doctor --fix", "%s", orphanText(q))
 		}
 		if q.Ready > 0 && q.Workers == 0 && q.Claimed == 0 && !q.Paused {
 			add("Q1", "leasectl work "+name+" -- CMD", "queue %s has %s, the oldest for %s, and nobody who works it",
-				q.Name, count(q.Ready, "ready job"), sinceOrNil(q.Oldest))
+				wordCell(q.Name), count(q.Ready, "ready job"), sinceOrNil(q.Oldest))
 		}
 		if q.Paused && q.PausedAt != nil && now.Sub(*q.PausedAt) > pausedLong {
-			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", q.Name, age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
+			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", wordCell(q.Name), age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
 		}
-		if q.Unreadable > 0 {
-			add("J2", "leasectl doctor --fix", "%s of queue %s cannot be read", count(q.Unreadable, "record"), q.Name)
+		if n := q.Unreadable - q.newer; n > 0 {
+			problems = append(problems, problemOf(doctor.UnreadableRecords(q.Name, n)))
+		}
+		if q.newer > 0 {
+			problems = append(problems, problemOf(doctor.NewerRecords(q.Name, q.newer)))
 		}
 	}
 	return problems
 }
 
+// brokenConfigs are the problems of queues whose config cannot be read, of which nothing is counted.
+func brokenConfigs(queues []string) (problems []problemItem) {
+	for _, name := range queues {
+		problems = append(problems, problemOf(doctor.UnreadableConfig(name)))
+	}
+	return problems
+}
+
+func problemOf(p doctor.Problem) problemItem { return problemItem{p.Code, p.What, p.Run()} }
+
 func orphanText(q queueItem) string {
 	jobs := make([]string, 0, 3)
 	for _, id := range q.orphans[:min(len(q.orphans), 3)] {
-		jobs = append(jobs, strings.TrimPrefix(jobRef{q.Name, id}.name(), "job/"))
+		jobs = append(jobs, jobRef{q.Name, id}.text())
 	}
 	if q.Orphan == 1 {
 		return fmt.Sprintf("1 claim by a gone session (job %s)", jobs[0])
@@ -54,12 +70,4 @@ func whyText(why string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%q)", why)
-}
-
-// shellWord is a name as it can be typed into a shell.
-func shellWord(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,:/%+@") == "" {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

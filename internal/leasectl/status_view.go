@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 func (a *app) printStatus(format string, st statusItem) error {
@@ -39,7 +41,7 @@ func (st statusItem) lines(now time.Time) []string {
 		lines = append(lines, fmt.Sprintf("! %s %-*s   run: %s", p.Code, wide, p.Message, p.Run))
 	}
 	for i := range lines {
-		lines[i] = printable(lines[i])
+		lines[i] = escape.Text(lines[i])
 	}
 	return lines
 }
@@ -79,7 +81,7 @@ func (st statusItem) workerLine(now time.Time) string {
 		if l.Gone {
 			gone = " gone"
 		}
-		leaders = append(leaders, fmt.Sprintf("%s=%s (%s%s)", l.Name, identityOf(l.Owner), age(now.Sub(l.Since)), gone))
+		leaders = append(leaders, fmt.Sprintf("%s=%s (%s%s)", l.Name, identityOf(l.Owner), strings.TrimSuffix(agoText(l.Since, now), " ago"), gone))
 	}
 	if leaders == nil {
 		leaders = []string{"none"}

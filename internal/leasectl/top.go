@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/top"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -76,7 +77,7 @@ func (a *app) runTop(ctx context.Context) error {
 		var crash *top.Crash
 		switch {
 		case errors.As(err, &crash):
-			a.notef("%s", crash.Stack)
+			fmt.Fprintf(a.err, "%s\n", crash.Stack)
 		case interrupted(ctx) != nil && err == nil:
 			return context.Cause(ctx)
 		case errors.Is(err, top.ErrInterrupted): // by a key: in its mode the terminal sends no signal
@@ -95,7 +96,10 @@ func (a *app) runTopOnce(ctx context.Context) error {
 		}
 		m := top.New(ctx, d.config(), d, first)
 		m.Resize(a.topSize())
-		return a.printLine(m.Frame())
+		if _, err := fmt.Fprintln(a.out, m.Frame()); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+		return nil
 	})
 }
 
@@ -135,7 +139,7 @@ func (d *topDesk) config() top.Config {
 // topQueue is a queue as the screen takes it; concurrency and busy are in the workers.
 func topQueue(q queueItem, rev int64) top.Queue {
 	t := top.Queue{
-		Name: q.Name, Shell: shellWord(q.Name), Revision: rev, Paused: q.Paused, PausedBy: q.PausedBy,
+		Name: q.Name, Shell: escape.Shell(q.Name), Revision: rev, Paused: q.Paused, PausedBy: q.PausedBy,
 		Ready: q.Ready, Scheduled: q.Scheduled, Retry: q.Retry, Claimed: q.Claimed, Orphan: q.Orphan, Dead: q.Dead,
 		Busy: q.Claimed + q.Orphan, Rate: q.Recent.Rate,
 	}
@@ -162,10 +166,7 @@ func topWorker(w workerItem) top.Worker {
 func topJob(i jobItem) top.Job {
 	t := top.Job{
 		Queue: i.Queue, ID: i.ID, Kind: i.Kind, State: string(i.State), Attempt: fmt.Sprintf("%d/%d", i.Attempt, i.MaxAttempts),
-		Owner: i.Owner, Enqueued: i.EnqueuedAt, Claimed: i.ClaimedAt, Error: i.Error,
-	}
-	if n := len(i.Attempts); t.Error == "" && n > 0 {
-		t.Error = i.Attempts[n-1].Error
+		Owner: i.Owner, Enqueued: i.EnqueuedAt, Claimed: i.ClaimedAt, Error: lastLine(i.lastError()),
 	}
 	return t
 }
@@ -177,6 +178,6 @@ func topEvent(e eventItem) top.Event {
 	}
 	return top.Event{
 		Revision: e.rev, Time: e.Time.Local(), Type: e.Type, Queue: e.Queue, ID: e.ID, Kind: e.Kind, About: about,
-		Session: e.Session, Actor: e.Actor, Token: e.Token, Detail: e.Detail,
+		Session: e.Session, Actor: e.Actor, Token: e.Token, Detail: lastLine(e.Detail),
 	}
 }

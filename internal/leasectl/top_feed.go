@@ -89,7 +89,7 @@ func (d *topDesk) look(ctx context.Context) (top.Look, error) {
 	d.next.CompareAndSwap(0, rev+1)
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	queues, err := d.a.readQueues(ctx, d.c)
+	queues, broken, err := d.a.readQueues(ctx, d.c)
 	if err != nil {
 		return top.Look{}, err
 	}
@@ -119,7 +119,7 @@ func (d *topDesk) look(ctx context.Context) (top.Look, error) {
 	}
 	l.At = time.Now()
 	d.took = l.At.Sub(began)
-	for _, p := range problemsOf(queues, l.At) {
+	for _, p := range append(brokenConfigs(broken), problemsOf(queues, l.At)...) {
 		l.Problems = append(l.Problems, top.Problem(p))
 	}
 	return l, nil

@@ -60,7 +60,10 @@ const (
 )
 
 // places are the records of one ID at one revision; an ID is in one of them.
-type places struct{ live, done, dead *workqueue.Job }
+type places struct {
+	live, done, dead *workqueue.Job
+	unread           error // why there is a record that cannot be read
+}
 
 func (p places) job() *workqueue.Job {
 	for _, j := range []*workqueue.Job{p.live, p.dead, p.done} {
@@ -124,7 +127,7 @@ func (e *eventItem) over(j *workqueue.Job, fromNothing bool) {
 	}
 	e.attempt(last)
 	if e.Type == evDone {
-		e.Detail = fmt.Sprintf("result %d B, %s", len(j.Result), tookText(last.EndedAt.Sub(last.ClaimedAt)))
+		e.Detail = fmt.Sprintf("result %d B, %s", len(j.Result), orDash(tookBetween(last.ClaimedAt, last.EndedAt)))
 	}
 	if last.Reason != "" {
 		e.Detail = last.Reason
@@ -157,7 +160,7 @@ func (e *eventItem) moved(old, now *workqueue.Job) {
 	case now.Owner != "" && logged && last.Outcome == "lost":
 		e.Type, e.Time, e.Attempt = evReclaimed, now.ClaimedAt, now.Attempt
 		e.by(now.Owner, "")
-		e.Detail = "the session of " + identityOf(last.Owner) + " is gone"
+		e.Detail = "session " + last.Owner + " is gone"
 	case now.Owner != "":
 		e.claimed(now.Owner, now.ClaimedAt, now.Attempt)
 	case logged:

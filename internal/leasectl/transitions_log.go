@@ -61,7 +61,7 @@ func (e *eventItem) began(j *workqueue.Job, i int, a *workqueue.Attempt) {
 }
 
 func (e *eventItem) reclaimed(from string) {
-	e.Type, e.Detail = evReclaimed, "the session of "+identityOf(from)+" is gone"
+	e.Type, e.Detail = evReclaimed, "session "+from+" is gone"
 }
 
 // reclaimedAt tells whether attempt i of the log, or the one behind the log, took the job in the same moment in which

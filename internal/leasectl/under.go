@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/spf13/cobra"
 )
@@ -150,7 +151,7 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 		h, err = lock.Acquire(waiting)
 	}
 	if errors.Is(err, coord.ErrHeld) || errors.Is(err, errNotInTime) {
-		return nil, &failure{code: exitNotInTime, err: err, try: "leasectl " + o.plural + " get " + shellWord(name)}
+		return nil, &failure{code: exitNotInTime, err: err, try: "leasectl " + o.plural + " get " + escape.Shell(name)}
 	}
 	return h, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
@@ -133,9 +134,9 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 		return
 	}
 	if stats.Paused {
-		log.line("queue %s is paused by %s %q: nothing is claimed; try: leasectl queues resume %s", q.Name(), stats.PausedBy, stats.PausedWhy, q.Name())
+		log.line("queue %s is paused by %s %q: nothing is claimed; try: leasectl queues resume %s", q.Name(), stats.PausedBy, stats.PausedWhy, escape.Shell(q.Name()))
 	}
-	if stats.Mode != "dispatch" {
+	if stats.Mode != workqueue.ModeDispatch {
 		return
 	}
 	store, err := coord.NewStore(c.Client, c.root, nil)
@@ -144,7 +145,7 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 	}
 	st, err := store.LeadershipState(ctx, q.DispatcherElection())
 	if err == nil && (st.Owner == "" || st.OwnerGone) {
-		log.line("queue %s is in mode dispatch and nobody dispatches it; try: leasectl dispatch %s", q.Name(), q.Name())
+		log.line("queue %s is in mode dispatch and nobody dispatches it; try: leasectl dispatch %s", q.Name(), escape.Shell(q.Name()))
 	}
 }
 

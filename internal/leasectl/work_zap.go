@@ -27,7 +27,7 @@ type plainCore struct {
 }
 
 // toldAnyway are the warnings that work puts in words of its own.
-var toldAnyway = []string{"session over", "handler ignores the end of its context"}
+var toldAnyway = []string{"session over", "handler ignores the end of its context", "attempt "}
 
 // Enabled lets warnings and errors through.
 func (c plainCore) Enabled(level zapcore.Level) bool { return level >= zap.WarnLevel }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 )
@@ -68,7 +69,7 @@ func (d workerDetail) sheet() *sheet {
 	if d.State == workerLost {
 		s.line("State", "%s: its session is gone; whoever serves the queue takes its jobs over", d.State)
 	} else {
-		s.line("State", "%s    lease %s    ttl %ds of %ds    last beat %ds ago", d.State, d.Lease, d.TTLLeft, d.TTL, d.LastBeat)
+		s.line("State", "%s    lease %s    ttl %ds of %ds, as the leader of term %s counts", d.State, d.Lease, d.TTLLeft, d.TTL, d.Term)
 	}
 	if d.Host != "" {
 		s.line("Process", "pid %d on %s    since %s", d.PID, d.Host, since(d.Opened))
@@ -85,12 +86,12 @@ func (d workerDetail) sheet() *sheet {
 		rows = append(rows, []string{jobRef{j.Queue, j.ID}.text(), j.Kind, string(j.State), "token " + j.Token, since(j.ClaimedAt)})
 	}
 	s.table("Jobs", rows)
-	next := []string{"leasectl jobs ls --filter 'worker:" + d.Session + "'"}
+	next := []string{"leasectl jobs ls --filter " + escape.Shell("worker:"+d.Session)}
 	if len(d.Jobs) > 0 {
-		next = append(next, "leasectl jobs describe "+shellWord(jobRef{d.Jobs[0].Queue, d.Jobs[0].ID}.text()))
+		next = append(next, "leasectl jobs describe "+escape.Shell(jobRef{d.Jobs[0].Queue, d.Jobs[0].ID}.text()))
 	}
 	if d.State != workerLost {
-		next = append(next, "leasectl workers evict "+d.Session)
+		next = append(next, "leasectl workers evict "+escape.Shell(d.Session))
 	}
 	s.line("Next", "%s", strings.Join(next, "   |   "))
 	return s

@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // evictItem is what became of a session and of its jobs, in JSON.
 type evictItem struct {
 	Session  string   `json:"session"`
 	Lease    string   `json:"lease"`    // hex, as it was
-	Released []string `json:"released"` // jobs that are open again, QUEUE/ID
+	Released []string `json:"released"` // jobs that are open again, by this or by the session's own process, QUEUE/ID
 	Taken    int      `json:"taken"`    // jobs that somebody else had taken over by then, or that were over
 }
 
@@ -38,7 +41,7 @@ has to be typed again.`,
 		Args: takes("WORKER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("revision") && rev <= 0 {
-				return usagef("leasectl workers get "+args[0]+" -o json", "--revision is %d: it must be positive", rev)
+				return usagef("leasectl workers get "+escape.Shell(args[0])+" -o json", "--revision is %d: it must be positive", rev)
 			}
 			if len(m.reason) > maxReason {
 				return usagef("fewer words", "--reason has %d bytes, at most %d are kept", len(m.reason), maxReason)
@@ -67,7 +70,7 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 		if err != nil {
 			return err
 		}
-		created, err := evictable(ctx, store, w, rev)
+		key, err := evictable(ctx, store, w, rev)
 		if err != nil {
 			return err
 		}
@@ -83,51 +86,137 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 		if err := a.confirmTyped(ctx, &m, "worker's name as above", name, statement); err != nil {
 			return err
 		}
-		ending, cancel := a.bounded(ctx)
-		defer cancel()
-		if _, err := store.EndLease(ending, store.Keys().Session(w.Session), created); err != nil {
+		e := eviction{a: a, c: c, by: workqueue.By{Actor: actor(), Reason: m.reason}, item: evictItem{Session: w.Session, Lease: w.Lease, Released: []string{}}}
+		if err := e.inQueues(ctx, w, e.list); err != nil { // now: its process may give them back by itself, once it is told
 			return err
 		}
-		return a.releaseOf(context.WithoutCancel(ctx), c, format, w, m)
+		if err := a.endSession(ctx, store, key); err != nil {
+			return err
+		}
+		return e.giveBack(context.WithoutCancel(ctx), format, w)
 	})
 }
 
-// evictable returns the create revision of the session that was shown, or why it cannot be ended.
-func evictable(ctx context.Context, s *coord.Store, w workerItem, rev int64) (created int64, err error) {
-	try := "leasectl workers get " + w.Session
+// endSession ends the lease of a session; of one that hangs on none it deletes the key, if it is still as it was seen.
+func (a *app) endSession(ctx context.Context, s *coord.Store, key *mvccpb.KeyValue) error {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	if key.Lease == 0 {
+		return s.DeleteLeftovers(ctx, []*mvccpb.KeyValue{key})[0]
+	}
+	_, err := s.EndLease(ctx, string(key.Key), key.CreateRevision)
+	return err
+}
+
+// evictable returns the key of the session that was shown, or why it cannot be ended.
+func evictable(ctx context.Context, s *coord.Store, w workerItem, rev int64) (*mvccpb.KeyValue, error) {
+	try := "leasectl workers get " + escape.Shell(w.Session)
 	resp, err := s.Get(ctx, s.Keys().Session(w.Session))
 	switch {
 	case err != nil:
-		return 0, err
+		return nil, err
 	case len(resp.Kvs) == 0:
-		return 0, &failure{code: exitConflict, err: fmt.Errorf("evict %s: its session is gone, and anybody may take its jobs", w.Session), try: "leasectl jobs ls --filter worker:" + w.Session}
+		return nil, &failure{code: exitConflict, err: fmt.Errorf("evict %s: its session is gone, and anybody may take its jobs", w.Session), try: "leasectl jobs ls --filter " + escape.Shell("worker:"+w.Session)}
 	case w.Revision != fmt.Sprint(resp.Kvs[0].ModRevision):
-		return 0, &failure{code: exitConflict, err: fmt.Errorf("evict %s: it has changed while it was looked at", w.Session), try: try}
+		return nil, &failure{code: exitConflict, err: fmt.Errorf("evict %s: it has changed while it was looked at", w.Session), try: try}
 	case rev != 0 && rev != resp.Kvs[0].ModRevision:
-		return 0, &failure{code: exitConflict, err: fmt.Errorf("evict %s: it is at revision %d, not %d", w.Session, resp.Kvs[0].ModRevision, rev), try: try}
+		return nil, &failure{code: exitConflict, err: fmt.Errorf("evict %s: it is at revision %d, not %d", w.Session, resp.Kvs[0].ModRevision, rev), try: try}
 	}
-	return resp.Kvs[0].CreateRevision, nil
+	return resp.Kvs[0], nil
 }
 
-// releaseOf opens the jobs of a session that has ended, unless somebody was faster. What cannot be opened is an orphan,
-// which its queue's workers take over.
-func (a *app) releaseOf(ctx context.Context, c *connection, format string, w workerItem, m mutation) error {
-	item := evictItem{Session: w.Session, Lease: w.Lease, Released: []string{}}
-	var failed error
+// eviction is a session that is ended, and what becomes of its jobs.
+type eviction struct {
+	a     *app
+	c     *connection
+	by    workqueue.By
+	item  evictItem
+	owned map[jobRef]int64 // its jobs, and the revisions of their claims
+}
+
+// inQueues calls f with each queue of which the session has jobs.
+func (e *eviction) inQueues(ctx context.Context, w workerItem, f func(context.Context, *workqueue.Queue) error) (failed error) {
 	for _, wq := range w.Queues {
-		if wq.Busy == 0 {
-			continue
+		if wq.Busy > 0 {
+			failed = errors.Join(failed, e.a.withQueueOf(ctx, e.c, wq.Queue, func(q *workqueue.Queue) error { return f(ctx, q) }))
 		}
-		err := a.withQueueOf(ctx, c, wq.Queue, func(q *workqueue.Queue) error { return a.releaseIn(ctx, q, &item, m) })
-		failed = errors.Join(failed, err)
 	}
-	if err := a.printEvicted(format, item); err != nil {
-		return err
+	return failed
+}
+
+// list notes the session's jobs in a queue.
+func (e *eviction) list(ctx context.Context, q *workqueue.Queue) error {
+	if e.owned == nil {
+		e.owned = map[jobRef]int64{}
+	}
+	owned := workqueue.Filter{States: []workqueue.State{workqueue.StateClaimed, workqueue.StateOrphan}, Match: func(j *workqueue.Job) bool { return j.Owner == e.item.Session }}
+	for j, err := range q.List(ctx, owned) {
+		switch {
+		case err == nil:
+			e.owned[jobRef{j.Queue, j.ID}] = j.Revision
+		case !unreadable(err):
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack opens the jobs of a session that has ended, unless somebody was faster. What cannot be opened is an orphan,
+// which its queue's workers take over.
+func (e *eviction) giveBack(ctx context.Context, format string, w workerItem) error {
+	failed := e.inQueues(ctx, w, func(ctx context.Context, q *workqueue.Queue) error {
+		if err := e.list(ctx, q); err != nil { // what it claimed in its last moment
+			return err
+		}
+		return e.release(ctx, q)
+	})
+	if err := e.a.printEvicted(format, e.item); err != nil {
+		return told("worker/"+wordCell(e.item.Session)+" is evicted", err)
 	}
 	if failed != nil {
 		return &failure{code: exitPartly, err: fmt.Errorf("the session has ended, but not all of its jobs were opened: %w", failed), try: "nothing: its queues' workers take them over"}
 	}
 	return nil
+}
+
+// release opens the noted jobs of a queue, and counts what became of them.
+func (e *eviction) release(ctx context.Context, q *workqueue.Queue) error {
+	var jobs []jobRef
+	for ref := range e.owned {
+		if ref.queue == q.Name() {
+			jobs = append(jobs, ref)
+		}
+	}
+	slices.SortFunc(jobs, func(x, y jobRef) int { return strings.Compare(x.id, y.id) })
+	_, err := inOrder(ctx.Done(), len(jobs), repairsAtOnce, func(i int) error { return e.open(ctx, q, jobs[i]) }, func(i int, err error) error {
+		switch {
+		case err == nil:
+			e.item.Released = append(e.item.Released, jobs[i].text())
+		case exitCode(err) == exitConflict, exitCode(err) == exitNotFound:
+			e.item.Taken++
+		default:
+			return err
+		}
+		return nil
+	})
+	return err
+}
+
+// open opens one job of the session. That it is open already is well too: its process, told that its session has ended,
+// has given it back.
+func (e *eviction) open(ctx context.Context, q *workqueue.Queue, ref jobRef) error {
+	ctx, cancel := e.a.bounded(ctx)
+	defer cancel()
+	by := e.by
+	by.Revision = e.owned[ref]
+	_, err := q.BreakClaim(ctx, ref.id, by)
+	if exitCode(err) != exitConflict {
+		return err
+	}
+	if j, gerr := q.Get(ctx, ref.id); gerr == nil && j.State.Live() && j.Owner == "" {
+		return nil
+	}
+	return err
 }
 
 // withQueueOf opens a queue on a connection that there is, calls f, and closes the queue again.
@@ -140,47 +229,14 @@ func (a *app) withQueueOf(ctx context.Context, c *connection, name string, f fun
 	return f(q)
 }
 
-func (a *app) releaseIn(ctx context.Context, q *workqueue.Queue, item *evictItem, m mutation) error {
-	var jobs []*workqueue.Job
-	owned := workqueue.Filter{States: []workqueue.State{workqueue.StateClaimed, workqueue.StateOrphan}, Match: func(j *workqueue.Job) bool { return j.Owner == item.Session }}
-	for j, err := range q.List(ctx, owned) {
-		if err != nil && !unreadable(err) {
-			return err
-		}
-		if err == nil {
-			jobs = append(jobs, j)
-		}
-	}
-	by := workqueue.By{Actor: actor(), Reason: m.reason}
-	_, err := inOrder(ctx.Done(), len(jobs), repairsAtOnce, func(i int) error {
-		ctx, cancel := a.bounded(ctx)
-		defer cancel()
-		by := by
-		by.Revision = jobs[i].Revision
-		_, err := q.BreakClaim(ctx, jobs[i].ID, by)
-		return err
-	}, func(i int, err error) error {
-		switch {
-		case err == nil:
-			item.Released = append(item.Released, jobRef{q.Name(), jobs[i].ID}.text())
-		case exitCode(err) == exitConflict, exitCode(err) == exitNotFound:
-			item.Taken++
-		default:
-			return err
-		}
-		return nil
-	})
-	return err
-}
-
 func (a *app) printEvicted(format string, item evictItem) error {
 	switch format {
 	case formatJSON:
 		return printJSON(a.out, item)
 	case formatName:
-		return a.printLine("worker/" + item.Session)
+		return a.printLine("worker/" + wordCell(item.Session))
 	}
-	line := fmt.Sprintf("worker/%s evicted (%s released", item.Session, count(len(item.Released), "job"))
+	line := fmt.Sprintf("worker/%s evicted (%s released", wordCell(item.Session), count(len(item.Released), "job"))
 	if item.Taken > 0 {
 		line += fmt.Sprintf(", %d taken over by others or over by then", item.Taken)
 	}

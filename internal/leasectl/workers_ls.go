@@ -14,9 +14,11 @@ func newWorkersLs(a *app) *cobra.Command {
 		Use:   "ls",
 		Short: "List the sessions with what they serve and own",
 		Long: `List the sessions with what they serve and own. BUSY is jobs of concurrency; TTL what is
-left of the lease and what was granted; LAST-BEAT the time since its renewal. STATE
-is live; unlisted: it owns jobs of a queue for which it is not registered, since it
-drains or works from a script; or LOST: it is gone, and what it owns are orphans.`,
+left of the lease and what was granted. etcd's leader counts that, and a new leader
+begins anew, so that a dead worker lives on until its lease ends under one; TERM, with
+-o wide, is the leader's term. STATE is live; unlisted: it owns jobs of a queue for
+which it is not registered, since it drains or works from a script; or LOST: it is
+gone, and what it owns are orphans.`,
 		Example: `  leasectl workers ls
   leasectl workers ls -o wide
   leasectl workers ls -w`,
@@ -35,7 +37,7 @@ drains or works from a script; or LOST: it is gone, and what it owns are orphans
 func workerPrefixes(keys coord.Keyspace) []string { return []string{keys.Sessions(), keys.Queues()} }
 
 func (a *app) loadWorkers(ctx context.Context, c *connection) ([]workerItem, error) {
-	queues, err := a.readQueuesSince(ctx, c, time.Time{})
+	queues, _, err := a.readQueuesSince(ctx, c, time.Time{})
 	if err != nil {
 		return nil, err
 	}

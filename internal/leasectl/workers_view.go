@@ -25,9 +25,11 @@ type workerItem struct {
 	Concurrency int           `json:"concurrency"`
 	Lease       string        `json:"lease"` // hex; empty when it is gone
 	// TTLLeft and TTL are what is left of the lease, and what was granted.
-	TTLLeft  int64     `json:"ttl_left_seconds"`
-	TTL      int64     `json:"ttl_seconds"`
-	LastBeat int64     `json:"last_beat_seconds"` // since the last renewal, as etcd counts it
+	TTLLeft int64 `json:"ttl_left_seconds"`
+	TTL     int64 `json:"ttl_seconds"`
+	// Term is the term of the leader that counts the lease: with each new one the whole time begins anew, whether anybody
+	// renews or not. Empty when the lease is gone.
+	Term     string    `json:"leader_term"`
 	Host     string    `json:"host,omitempty"`
 	PID      int       `json:"pid,omitempty"`
 	Opened   time.Time `json:"opened_at,omitzero"`
@@ -123,8 +125,7 @@ func addLeases(ctx context.Context, c *connection, workers []workerItem) error {
 	}
 	for i := range workers {
 		w, t := &workers[i], times[workers[i].lease]
-		w.TTLLeft, w.TTL = int64(t.left/time.Second), int64(t.granted/time.Second)
-		w.LastBeat = max(w.TTL-w.TTLLeft-1, 0) // etcd cuts off what is left of the second
+		w.TTLLeft, w.TTL, w.Term = int64(t.left/time.Second), int64(t.granted/time.Second), t.termText()
 	}
 	return nil
 }
@@ -183,13 +184,13 @@ func registrationOf(queue string, value []byte) (registered workerQueue, serves 
 }
 
 var workerView = view[workerItem]{
-	name: func(w workerItem) string { return "worker/" + w.Session },
+	name: func(w workerItem) string { return "worker/" + wordCell(w.Session) },
 	columns: []column[workerItem]{
-		{"NAME", func(w workerItem) string { return w.Name }},
+		{"NAME", func(w workerItem) string { return wordCell(w.Name) }},
 		{"QUEUES", func(w workerItem) string {
 			var names []string
 			for _, q := range w.Queues {
-				names = append(names, q.Queue)
+				names = append(names, nameCell("queue", q.Queue))
 			}
 			return strings.Join(names, ",")
 		}},
@@ -206,18 +207,13 @@ var workerView = view[workerItem]{
 			}
 			return fmt.Sprintf("%ds/%ds", w.TTLLeft, w.TTL)
 		}},
-		{"LAST-BEAT", func(w workerItem) string {
-			if w.TTL == 0 {
-				return ""
-			}
-			return fmt.Sprintf("%ds", w.LastBeat)
-		}},
-		{"HOST", func(w workerItem) string { return w.Host }},
+		{"HOST", func(w workerItem) string { return wordCell(w.Host) }},
 		{"STATE", func(w workerItem) string { return w.State }},
 		{"AGE", func(w workerItem) string { return since(w.Opened) }},
 	},
 	wide: []column[workerItem]{
-		{"SESSION", func(w workerItem) string { return w.Session }},
+		{"TERM", func(w workerItem) string { return w.Term }},
+		{"SESSION", func(w workerItem) string { return wordCell(w.Session) }},
 		{"PID", func(w workerItem) string {
 			if w.PID == 0 {
 				return ""

@@ -2,12 +2,14 @@ package mutants
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,17 +20,16 @@ import (
 )
 
 var (
-	mutantsFlag = flag.String("mutants", "", "regexp of the mutants to run; empty runs none. It takes many minutes")
+	mutantsFlag = flag.String("mutants", "", "regexp of the mutants to run, which takes many minutes; empty runs those of "+sampled)
 	restFlag    = flag.Bool("rest", false, "of them, only those of which docs/mutants.md does not say that they are caught")
 	writeFlag   = flag.Bool("write", false, "write what came of it to docs/mutants.md")
 )
 
 // mutant is one check that is taken out.
 type mutant struct {
-	name string // what is taken out, in a few words
-	file string // where, from the module's root
-	old  string // occurs once in the file, within a function
-	new  string
+	at   string // its name, which its marker has
+	what string // what is taken out, in a few words
+	how  change
 	pkg  string // whose tests are to notice
 	run  string // which of them: names, with /subtests, separated by |
 	// spared says why no test can notice: the check is not needed for safety.
@@ -44,27 +45,29 @@ func (m mutant) pattern() string {
 	return strings.Join(alternatives, "|")
 }
 
-// The table fits the code: each mutant's text occurs once, the code parses with what
-// stands there instead, the tests that are to notice exist, and the page lists it.
+// The table fits the code: each mutant has one marker and each marker one mutant, the
+// code compiles with all of them, the tests that are to notice exist, and the page
+// lists it.
 func TestEveryMutantApplies(t *testing.T) {
-	if _, err := weaveAll(table); err != nil {
+	woven, err := weaveAll(table)
+	if err != nil {
 		t.Error(err)
+	} else {
+		compile(t, overlay(t, t.TempDir(), woven), woven)
 	}
 	listed := rowsOf(readPage(t))
 	names := map[string]bool{}
 	for _, m := range table {
 		switch {
-		case names[m.name]:
-			t.Errorf("%s: it is there twice", m.name)
-		case m.old == m.new || strings.Contains(m.name, "|"):
-			t.Errorf("%s: it is no mutant", m.name)
-		case listed[m.name] == "":
-			t.Errorf("%s: docs/mutants.md does not list it: run make mutants", m.name)
+		case names[m.at]:
+			t.Errorf("%s: it is there twice", m.at)
+		case listed[m.at] == "":
+			t.Errorf("%s: docs/mutants.md does not list it: run make mutants", m.at)
 		}
-		names[m.name] = true
+		names[m.at] = true
 		for name := range strings.SplitSeq(m.run, "|") {
 			if top, _, _ := strings.Cut(name, "/"); !hasTest(t, m.pkg, top) {
-				t.Errorf("%s: %s has no %s", m.name, m.pkg, top)
+				t.Errorf("%s: %s has no %s", m.at, m.pkg, top)
 			}
 		}
 	}
@@ -100,11 +103,11 @@ func hasTest(t *testing.T, pkg, name string) bool {
 // much faster without it.
 const limit = 120 * time.Second
 
+// sampled is the package whose mutants always run: its tests need no etcd.
+const sampled = "internal/claims"
+
 // Every mutant is caught: without the check, a test fails that passes with it.
 func TestMutantsAreCaught(t *testing.T) {
-	if *mutantsFlag == "" {
-		t.Skip("asked for with -mutants only")
-	}
 	chosen, err := regexp.Compile(*mutantsFlag)
 	if err != nil {
 		t.Fatal(err)
@@ -115,13 +118,18 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 	dir := t.TempDir()
 	list := overlay(t, dir, woven)
-	compile(t, list)
 	told := rowsOf(readPage(t))
 	var mine []mutant
 	for _, m := range table {
-		if chosen.MatchString(m.name) && !(*restFlag && isCaught(told[m.name])) {
+		if *mutantsFlag == "" && m.pkg != sampled {
+			continue
+		}
+		if chosen.MatchString(m.at) && !(*restFlag && isCaught(told[m.at])) {
 			mine = append(mine, m)
 		}
+	}
+	if len(mine) == 0 && !*restFlag {
+		t.Fatal("there is no such mutant")
 	}
 	if *writeFlag {
 		writePage(t, nil)
@@ -132,16 +140,16 @@ func TestMutantsAreCaught(t *testing.T) {
 	}
 	var mu sync.Mutex
 	healthy := map[string]func() outcome{}
-	for i, m := range table {
+	for _, m := range table {
 		if key := m.pkg + " " + m.run; healthy[key] == nil && slices.Contains(mine, m) {
-			healthy[key] = sync.OnceValue(func() outcome { return run(t, binaries[m.pkg], m, 0) })
+			healthy[key] = sync.OnceValue(func() outcome { return run(t, binaries[m.pkg], m, "") })
 		}
 		if !slices.Contains(mine, m) {
 			continue
 		}
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(m.at, func(t *testing.T) {
 			t.Parallel() // they mostly wait
-			verdict, caught := judge(healthy[m.pkg+" "+m.run](), run(t, binaries[m.pkg], m, i+1), m)
+			verdict, caught := judge(healthy[m.pkg+" "+m.run](), run(t, binaries[m.pkg], m, m.at), m)
 			t.Log(verdict)
 			if !caught {
 				t.Error("not caught")
@@ -149,7 +157,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			if *writeFlag {
 				mu.Lock()
 				defer mu.Unlock()
-				writePage(t, map[string]string{m.name: verdict})
+				writePage(t, map[string]string{m.at: verdict})
 			}
 		})
 	}
@@ -182,16 +190,16 @@ func judge(healthy, with outcome, m mutant) (verdict string, caught bool) {
 }
 
 // compile finds what does not compile: that is no mutant.
-func compile(t *testing.T, list string) {
+func compile(t *testing.T, list string, woven map[string][]byte) {
 	t.Helper()
 	args := []string{"build", "-overlay", list}
-	for _, pkg := range packages(table) {
-		args = append(args, "./"+pkg)
+	for file := range woven {
+		args = append(args, "./"+path.Dir(file))
 	}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+		t.Errorf("the mutated code does not compile: %v\n%s", err, out)
 	}
 }
 
@@ -219,14 +227,15 @@ type outcome struct {
 
 var failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// run runs the tests that are to notice a mutant.
-func run(t *testing.T, binary string, m mutant, n int) (o outcome) {
+// run runs the tests that are to notice a mutant, with the one that is named or with
+// none.
+func run(t *testing.T, binary string, m mutant, with string) (o outcome) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit+30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.run", m.pattern(), "-test.timeout", limit.String(), "-test.failfast")
 	cmd.Dir = filepath.Join(root, m.pkg)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", mutantEnv, n))
+	cmd.Env = append(os.Environ(), mutantEnv+"="+with)
 	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	o.took = time.Since(began)
@@ -255,7 +264,7 @@ func run(t *testing.T, binary string, m mutant, n int) (o outcome) {
 		}
 	}
 	if err != nil && testing.Verbose() {
-		t.Logf("%s [%d]: %.1500s", m.name, n, out)
+		t.Logf("%s: %.1500s", cmp.Or(with, "none"), out)
 	}
 	return o
 }

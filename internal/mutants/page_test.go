@@ -15,26 +15,24 @@ const pageHead = `# What is taken out, and which test notices
 
 Each row is a check that safety, or a promise, depends on. It is taken out of the code, or turned round, and the tests
 named are run: one of them must fail, and all of them pass with the check in place. ` + "`make mutants`" + ` runs all rows and
-writes this page; the table is in internal/mutants.
+writes this page; the table is in internal/mutants, and a comment ` + "`//mutant:name`" + ` in the code marks what each row takes out.
 
 Compares of Txns appear here by one or two of each builder. That every single one of them is needed is shown apart, by
 taking each out of each builder in turn: ` + "`TestEveryCompareOfEveryTxnClosesARace`, `TestEveryCompareOfEveryClaimTxnClosesARace`," + `
 ` + "`TestEveryCompareOfALeftoverClosesARace` and `TestEachCompareOfAFenceIsNeeded`" + ` against the server,
 ` + "`TestExploreMissesEveryCompare`, `TestExploreMissesEveryCompareOfClaims` and `TestExploreMissesTheLaneCompare`" + ` by search.
 
-| taken out | where | what came of it |
+| taken out | marker | what came of it |
 |---|---|---|
 `
 
-var row = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$`)
+var row = regexp.MustCompile("(?m)^\\| [^|]+ \\| `([^|`]+)` \\| ([^|]+) \\|$")
 
 // rowsOf reads a page: what came of each mutant.
 func rowsOf(page string) map[string]string {
 	rows := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(page, -1) {
-		if m[1] != "taken out" {
-			rows[m[1]] = m[2]
-		}
+		rows[m[1]] = m[2]
 	}
 	return rows
 }
@@ -60,11 +58,11 @@ func writePage(t *testing.T, verdicts map[string]string) {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	for _, m := range table {
-		verdict := rows[m.name]
+		verdict := rows[m.at]
 		if verdict == "" {
 			verdict = "not run yet"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.name, m.file, verdict)
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", m.what, m.at, verdict)
 	}
 	if err := os.WriteFile(pagePath, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,143 +14,146 @@ import (
 	"testing"
 )
 
-// mutantEnv chooses which mutant runs, by its number; none where it is not set.
+// mutantEnv names the mutant that runs; none where it is not set.
 const mutantEnv = "LEASEKIT_TEST_MUTANT"
 
 // root is the module's directory.
 const root = "../.."
 
-// piece is a function with mutants.
-type piece struct {
-	decl   *ast.FuncDecl
-	copies []numbered
+// mutation is a mutant that has found its place.
+type mutation struct {
+	mutant
+	src  *source
+	decl *ast.FuncDecl
+	edit edit
 }
 
-type numbered struct {
-	n int
-	mutant
+// suffix is what the names of the mutant's copies end in.
+func (m mutant) suffix() string { return "__" + strings.ReplaceAll(m.at, "-", "_") }
+
+// locate finds the place of each mutant. Each has one marker, and each marker one.
+func locate(mutants []mutant, marks map[string][]mark) (found []mutation, errs error) {
+	used := map[string]bool{}
+	for _, m := range mutants {
+		used[m.at] = true
+		if len(marks[m.at]) != 1 {
+			errs = errors.Join(errs, fmt.Errorf("%s: it has %d markers, want one: %v", m.at, len(marks[m.at]), marks[m.at]))
+			continue
+		}
+		at := marks[m.at][0]
+		decl, spots, err := at.spots()
+		if err != nil {
+			errs = errors.Join(errs, err)
+			continue
+		}
+		change, err := m.how.edit(at.src, spots)
+		if err != nil {
+			errs = errors.Join(errs, fmt.Errorf("%v: %w", at, err))
+			continue
+		}
+		found = append(found, mutation{mutant: m, src: at.src, decl: decl, edit: change})
+	}
+	for _, name := range slices.Sorted(maps.Keys(marks)) {
+		if !used[name] {
+			errs = errors.Join(errs, fmt.Errorf("%v: no mutant of the table has this marker", marks[name]))
+		}
+	}
+	return found, errs
 }
 
 // weave returns the text of a file in which each function that has mutants asks which
 // of its copies to be.
-func weave(file string, src []byte, mutants []numbered) ([]byte, error) {
-	fset := token.NewFileSet()
-	parsed, err := parser.ParseFile(fset, file, src, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	pieces := map[*ast.FuncDecl]*piece{}
-	for _, m := range mutants {
-		if got := strings.Count(string(src), m.old); got != 1 {
-			return nil, fmt.Errorf("%s: its text occurs %d times in %s, want once", m.name, got, file)
-		}
-		decl := enclosing(fset, parsed, strings.Index(string(src), m.old), len(m.old))
-		if decl == nil {
-			return nil, fmt.Errorf("%s: its text is not within the body of one function of %s", m.name, file)
-		}
-		if pieces[decl] == nil {
-			pieces[decl] = &piece{decl: decl}
-		}
-		pieces[decl].copies = append(pieces[decl].copies, m)
-	}
+func weave(src *source, mutations []mutation) ([]byte, error) {
 	out, at := []byte(nil), 0
-	for _, d := range parsed.Decls {
+	for _, d := range src.tree.Decls {
 		decl, ok := d.(*ast.FuncDecl)
-		if !ok || pieces[decl] == nil {
+		mine := slices.DeleteFunc(slices.Clone(mutations), func(m mutation) bool { return m.decl != decl })
+		if !ok || len(mine) == 0 {
 			continue
 		}
-		out = append(out, src[at:fset.Position(decl.Pos()).Offset]...)
-		out = append(out, pieces[decl].text(fset, src)...)
-		at = fset.Position(decl.End()).Offset
+		out = append(out, src.text[at:src.offset(decl.Pos())]...)
+		out = append(out, choice(src, decl, mine)...)
+		for _, m := range mine {
+			out = append(out, copied(src, decl, m.suffix(), m.edit, m.at+":1")...)
+		}
+		out = append(out, copied(src, decl, "__", edit{}, fmt.Sprintf("%s:%d", path.Base(src.path), src.fset.Position(decl.Pos()).Line))...)
+		at = src.offset(decl.End())
 	}
-	out = append(out, src[at:]...)
-	if _, err := parser.ParseFile(token.NewFileSet(), file, out, parser.SkipObjectResolution); err != nil {
-		return nil, fmt.Errorf("mutated %s: %w", file, err)
+	out = append(out, src.text[at:]...)
+	if _, err := parse(src.path, out); err != nil {
+		return nil, fmt.Errorf("mutated %s: %w", src.path, err)
 	}
 	return out, nil
 }
 
-// enclosing returns the function in whose body the text lies.
-func enclosing(fset *token.FileSet, file *ast.File, at, n int) *ast.FuncDecl {
-	for _, d := range file.Decls {
-		decl, ok := d.(*ast.FuncDecl)
-		if ok && decl.Body != nil && fset.Position(decl.Body.Lbrace).Offset < at && at+n < fset.Position(decl.Body.Rbrace).Offset+1 {
-			return decl
-		}
-	}
-	return nil
-}
-
-// text is the function that chooses, the function as it is, and its mutated copies.
-func (p *piece) text(fset *token.FileSet, src []byte) string {
-	of := func(n ast.Node) string {
-		return string(src[fset.Position(n.Pos()).Offset:fset.Position(n.End()).Offset])
-	}
-	var b strings.Builder
+// choice is the function that calls one of its copies.
+func choice(src *source, decl *ast.FuncDecl, mutations []mutation) string {
 	receiver, call := "", ""
-	if p.decl.Recv != nil {
-		receiver, call = "(self__ "+of(p.decl.Recv.List[0].Type)+") ", "self__."
+	if decl.Recv != nil {
+		receiver, call = "(self__ "+src.of(decl.Recv.List[0].Type)+") ", "self__."
 	}
 	var params, args []string
-	for _, field := range p.decl.Type.Params.List {
+	for _, field := range decl.Type.Params.List {
 		for range max(len(field.Names), 1) {
 			name := fmt.Sprintf("p%d__", len(params))
-			params = append(params, name+" "+of(field.Type))
+			params = append(params, name+" "+src.of(field.Type))
 			if _, variadic := field.Type.(*ast.Ellipsis); variadic {
 				name += "..."
 			}
 			args = append(args, name)
 		}
 	}
-	results, give := "", ""
-	if p.decl.Type.Results != nil {
-		results, give = of(p.decl.Type.Results)+" ", "return "
+	results, give, done := "", "", "\n\t\treturn"
+	if decl.Type.Results != nil {
+		results, give, done = src.of(decl.Type.Results)+" ", "return ", ""
 	}
-	name := p.decl.Name.Name
-	choose := func(n int) string {
-		s := fmt.Sprintf("%s%s%s__%d(%s)", give, call, name, n, strings.Join(args, ", "))
-		if give == "" {
-			s += "\n\t\treturn"
-		}
-		return s
+	name := decl.Name.Name
+	chosen := func(suffix string) string {
+		return fmt.Sprintf("%s%s%s%s(%s)%s", give, call, name, suffix, strings.Join(args, ", "), done)
 	}
+	var b strings.Builder
 	fmt.Fprintf(&b, "func %s%s(%s) %s{\n\tswitch mutant__ {\n", receiver, name, strings.Join(params, ", "), results)
-	for _, c := range p.copies {
-		fmt.Fprintf(&b, "\tcase %d:\n\t\t%s\n", c.n, choose(c.n))
+	for _, m := range mutations {
+		fmt.Fprintf(&b, "\tcase %q:\n\t\t%s\n", m.at, chosen(m.suffix()))
 	}
-	fmt.Fprintf(&b, "\tdefault:\n\t\t%s\n\t}\n}\n", choose(0))
-	whole := of(p.decl)
-	head := fset.Position(p.decl.Name.Pos()).Offset - fset.Position(p.decl.Pos()).Offset
-	for _, c := range append([]numbered{{}}, p.copies...) {
-		fmt.Fprintf(&b, "\n%s%s__%d", whole[:head], name, c.n)
-		body := whole[head+len(name):]
-		if c.n > 0 {
-			body = strings.Replace(body, c.old, c.new, 1)
-		}
-		b.WriteString(body + "\n")
-	}
+	fmt.Fprintf(&b, "\tdefault:\n\t\t%s\n\t}\n}\n", chosen("__"))
 	return b.String()
 }
 
+// copied is the function under another name, with one edit, and with the place that
+// the compiler is to name.
+func copied(src *source, decl *ast.FuncDecl, suffix string, e edit, line string) string {
+	from, name, to := src.offset(decl.Pos()), src.offset(decl.Name.End()), src.offset(decl.End())
+	if e == (edit{}) {
+		e.from, e.to = to, to
+	}
+	return fmt.Sprintf("\n//line %s\n%s%s%s%s%s", line, src.text[from:name], suffix, src.text[name:e.from], e.text, src.text[e.to:to])
+}
+
 // weaveAll returns the texts of all files with mutants, by their paths, and of the
-// files that choose.
+// files that know which mutant runs.
 func weaveAll(mutants []mutant) (map[string][]byte, error) {
-	files := map[string][]numbered{}
-	for i, m := range mutants {
-		files[m.file] = append(files[m.file], numbered{i + 1, m})
+	marks, err := allMarks()
+	if err != nil {
+		return nil, err
+	}
+	found, errs := locate(mutants, marks)
+	files := map[*source][]mutation{}
+	for _, m := range found {
+		files[m.src] = append(files[m.src], m)
 	}
 	woven := map[string][]byte{}
-	var errs error
-	for file, ms := range files {
-		src, err := os.ReadFile(filepath.Join(root, file))
-		if err == nil {
-			woven[file], err = weave(file, src, ms)
-		}
+	for src, ms := range files {
+		woven[src.path], err = weave(src, ms)
 		errs = errors.Join(errs, err)
-		dir := path.Dir(file)
-		woven[dir+"/mutant__.go"] = fmt.Appendf(nil, "package %s\n\nimport (\n\t\"os\"\n\t\"strconv\"\n)\n\nvar mutant__, _ = strconv.Atoi(os.Getenv(%q))\n", path.Base(dir), mutantEnv)
+		woven[path.Dir(src.path)+"/mutant__.go"] = chooser(src.tree.Name.Name)
 	}
 	return woven, errs
+}
+
+// chooser is the file of a package that knows which mutant runs.
+func chooser(pkg string) []byte {
+	return fmt.Appendf(nil, "package %s\n\nimport \"os\"\n\nvar mutant__ = os.Getenv(%q)\n", pkg, mutantEnv)
 }
 
 // overlay writes what was woven to dir, and the list that go build takes.

@@ -30,7 +30,7 @@ func (o *outside) apply(e effect) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if e.key != "" {
-		if e.token < o.highest[e.job] {
+		if e.token < o.highest[e.job] { //mutant:outside-store
 			o.lower++
 			return
 		}

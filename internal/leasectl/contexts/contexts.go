@@ -171,8 +171,17 @@ func (f File) Get(name string) (Context, error) {
 	return c, nil
 }
 
-// Use returns the file with another current context; "-" is the previous one.
+// None is the name that stands for no context.
+const None = "none"
+
+// Use returns the file with another current context; "-" is the previous one, and [None] none.
 func (f File) Use(name string) (File, error) {
+	if name == None {
+		if f.Current != "" {
+			f.Current, f.Previous = "", f.Current
+		}
+		return f, nil
+	}
 	if name == "-" {
 		if name = f.Previous; name == "" {
 			return f, errors.New("there is no previous context")
@@ -242,8 +251,8 @@ func (f File) Put(name string, c Context) (File, error) {
 }
 
 func checkName(name string) error {
-	if name == "" || name == "-" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return fmt.Errorf("context name %q: it must be one word, and not -", name)
+	if name == "" || name == "-" || name == None || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("context name %q: it must be one word, and neither - nor %s", name, None)
 	}
 	return nil
 }

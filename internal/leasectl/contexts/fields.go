@@ -1,6 +1,7 @@
 package contexts
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -38,7 +39,17 @@ var fields = []field{
 	text("cacert", func(c *Context) *string { return &c.CACert }),
 	text("cert", func(c *Context) *string { return &c.Cert }),
 	text("key", func(c *Context) *string { return &c.Key }),
-	text("user", func(c *Context) *string { return &c.User }),
+	{
+		name: "user",
+		get:  func(c *Context) string { return c.User },
+		set: func(c *Context, v string) error {
+			if strings.Contains(v, ":") { // the value is not repeated: it holds what nobody should read
+				return errors.New("user takes a name only: a password is not kept here, but in password_file or by password_command")
+			}
+			c.User = v
+			return nil
+		},
+	},
 	text("password_file", func(c *Context) *string { return &c.PasswordFile }),
 	text("password_command", func(c *Context) *string { return &c.PasswordCommand }),
 	text("dial_timeout", func(c *Context) *string { return &c.DialTimeout }),

@@ -37,7 +37,7 @@ func Checks() []*Check {
 		q1NoWorker, q2PausedLong, q3OldestAge, q4ConfigUnreadable,
 		x1NoDispatcher, x2NoCandidates, x3LongHold,
 		c1ClockSkew,
-		k1ForeignKey, k2Leftover,
+		k1ForeignKey, k2Leftover, k3Misnamed,
 	}
 }
 

@@ -34,7 +34,7 @@ func (l *look) readClaims(ctx context.Context, r reader, keys coord.Keyspace) er
 			for _, kv := range kvs {
 				p, ok := keys.Parse(string(kv.Key))
 				switch {
-				case !ok:
+				case !ok || misnamed(p) != nil:
 				case p.Session != "" && kv.Lease == 0:
 					l.leaseless = append(l.leaseless, kv)
 				case dir.into != nil:

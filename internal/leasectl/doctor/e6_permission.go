@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -31,10 +32,10 @@ var e6Permission = &Check{
 		f := &Finding{
 			Severity: Error, What: "permission to " + strings.Join(lacks, " and ") + " is missing", Subject: root,
 			Detail: fmt.Sprintf("%s may not %s all of %s", who, strings.Join(lacks, " or "), root),
-			Advice: "etcdctl role grant-permission ROLE --prefix=true readwrite " + word(root),
+			Advice: "etcdctl role grant-permission ROLE --prefix=true readwrite " + escape.Shell(root),
 		}
 		if !e.opts.Writes {
-			f.Advice = "etcdctl role grant-permission ROLE --prefix=true read " + word(root)
+			f.Advice = "etcdctl role grant-permission ROLE --prefix=true read " + escape.Shell(root)
 		}
 		if e.look != nil && len(e.look.denied) > 0 {
 			f.Detail += "; not read: " + some(e.look.denied, 3)

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -32,7 +33,7 @@ func onQueue(queue, id string, rev int64, act func(*workqueue.Queue, context.Con
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%s (rev %d)", jobRef(queue, id), j.Revision), nil
+		return fmt.Sprintf("%s (rev %d)", escape.Job(queue, id), j.Revision), nil
 	}}
 }
 
@@ -49,7 +50,7 @@ func forceRelease(name string, token coord.Token) repair {
 		if err := e.store.ForceRelease(ctx, st, "", by.Actor, by.Reason); err != nil {
 			return "", err
 		}
-		return "lock " + name, nil
+		return "lock " + named(name), nil
 	}}
 }
 

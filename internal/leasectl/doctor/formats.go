@@ -1,19 +1,26 @@
 package doctor
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // JSON writes the whole report.
 func (r *Report) JSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(r); err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	if _, err := w.Write(escape.JSON(b.Bytes())); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
@@ -22,7 +29,7 @@ func (r *Report) JSON(w io.Writer) error {
 // Markdown writes the report for a ticket or a page.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# leasectl doctor\n\nRoot `%s`, revision %s, %s: %s.\n", r.Root, orDash(r.Revision), r.CheckedAt.Format(time.RFC3339), r.Summary())
+	fmt.Fprintf(&b, "# leasectl doctor\n\nRoot `%s`, revision %s, %s: %s.\n", strings.ReplaceAll(escape.Text(r.Root), "`", "'"), orDash(r.Revision), r.CheckedAt.Format(time.RFC3339), r.Summary())
 	if len(r.Findings) > 0 {
 		b.WriteString("\n| level | code | what | subject | detail | status | way out |\n|---|---|---|---|---|---|---|\n")
 		for _, f := range r.Findings {
@@ -32,14 +39,14 @@ func (r *Report) Markdown(w io.Writer) error {
 			}
 			row := []string{string(f.Severity), f.Code, f.What, f.Subject, f.Detail, f.Status, way}
 			for i := range row {
-				row[i] = markdownCell(row[i])
+				row[i] = escape.Markdown(orDash(row[i]))
 			}
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
 	b.WriteString("\n| check | status | note |\n|---|---|---|\n")
 	for _, c := range r.Checks {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", c.Code, c.Status, markdownCell(c.Note))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", c.Code, c.Status, escape.Markdown(orDash(c.Note)))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return fmt.Errorf("write output: %w", err)
@@ -52,11 +59,6 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// markdownCell keeps text in its cell, and what stands in a job from becoming markup.
-func markdownCell(s string) string {
-	return strings.NewReplacer("\n", " ", "\r", " ", "|", `\|`, "<", "&lt;", "`", "'").Replace(orDash(s))
 }
 
 // Nagios writes the one line of a monitoring plugin and returns its exit code: 0 ok, 1 warning, 2 critical, 3 unknown.
@@ -89,7 +91,7 @@ func (r *Report) Nagios(w io.Writer) (code int, err error) {
 
 // NagiosLine writes what a monitoring plugin says; perf may be empty.
 func NagiosLine(w io.Writer, word, text, perf string) error {
-	text = strings.NewReplacer("|", "/", "\n", " ", "\r", " ").Replace(text)
+	text = strings.ReplaceAll(escape.Text(text), "|", "/")
 	if perf != "" {
 		perf = " | " + perf
 	}

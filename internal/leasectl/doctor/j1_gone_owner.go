@@ -44,7 +44,7 @@ var j1GoneOwner = &Check{
 
 // abandoned tells why nobody will take a job over whose owner is gone, or nothing when somebody may.
 func (l *look) abandoned(q *queueLook, j *workqueue.Job) string {
-	if q.config.Mode == modeDispatch {
+	if q.config.Mode == workqueue.ModeDispatch {
 		if !l.partial[dirElections] && !l.held(l.elections[dispatcherOf(q.name)]) {
 			return "no dispatcher"
 		}
@@ -52,7 +52,7 @@ func (l *look) abandoned(q *queueLook, j *workqueue.Job) string {
 	serving := l.serving(q, j.Kind)
 	if len(serving) == 0 {
 		if j.Kind != "" {
-			return "no live worker knows kind " + j.Kind
+			return "no live worker knows kind " + named(j.Kind)
 		}
 		return "no live worker"
 	}
@@ -70,7 +70,5 @@ func (l *look) abandoned(q *queueLook, j *workqueue.Job) string {
 	return ""
 }
 
-// The names that workqueue gives to its mode and its election.
-const modeDispatch = "dispatch"
-
+// dispatcherOf is the name that workqueue gives to the election of a queue's dispatcher.
 func dispatcherOf(queue string) string { return "dispatcher:" + queue }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -31,10 +30,8 @@ var j7NewerSchema = &Check{
 				}
 			}
 			if n > 0 {
-				found = append(found, &Finding{
-					Severity: Error, What: fmt.Sprintf("%d records newer than this program", n), Subject: "queue/" + q.name,
-					Detail: "such as " + first, Advice: "use the leasectl of that version, and upgrade the workers of " + q.name,
-				})
+				p := NewerRecords(q.name, n)
+				found = append(found, &Finding{Severity: Error, What: p.What, Subject: "queue/" + named(q.name), Detail: "such as " + first, Advice: p.Advice})
 			}
 		}
 		return "", found, nil

@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var j8Twice = &Check{
@@ -27,7 +29,7 @@ var j8Twice = &Check{
 				keys := placesOf(q.where[id])
 				found = append(found, &Finding{
 					Severity: Error, What: "in two places", Subject: q.ref(id), Detail: q.ref(id) + " is in " + strings.Join(keys, " and "),
-					Advice: "leasectl jobs get " + word(q.ref(id)) + " shows one; compare with etcdctl get, and delete the wrong one",
+					Advice: "leasectl jobs get " + escape.Shell(q.ref(id)) + " shows one; compare with etcdctl get, and delete the wrong one",
 				})
 			}
 		}

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var k1ForeignKey = &Check{
@@ -17,8 +19,8 @@ var k1ForeignKey = &Check{
 				continue
 			}
 			found = append(found, &Finding{
-				Severity: Warning, What: "outside the schema", Subject: k.name, Detail: k.name, Key: k.name, Revision: decimal(k.rev),
-				Advice: "etcdctl get " + word(k.name) + ", and etcdctl del where nobody needs it", still: map[string]int64{k.name: k.rev},
+				Severity: Warning, What: "outside the schema", Subject: named(k.name), Detail: named(k.name), Key: k.name, Revision: decimal(k.rev),
+				Advice: "etcdctl get " + escape.Shell(k.name) + ", and etcdctl del where nobody needs it", still: map[string]int64{k.name: k.rev},
 			})
 		}
 		return "", found, nil

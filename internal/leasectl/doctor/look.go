@@ -40,6 +40,8 @@ type look struct {
 	locks, elections map[string]*claim
 	// foreign are keys that are none of ours.
 	foreign []key
+	// misnamed are keys of ours with a name that nobody can use; they are in nothing else.
+	misnamed []key
 	// recordsLater tells that names in jobs/ and dead/ are taken up with their records, and not before.
 	recordsLater bool
 	// leaseless are keys that should hang on a lease, and do not; not sessions.
@@ -93,10 +95,7 @@ func lookAt(ctx context.Context, e *Exam) (*look, error) {
 	} else {
 		l.deny(dirMeta, keys.Meta())
 	}
-	queues, err := workqueue.NewQueues(e.client, keys.Root())
-	if err != nil {
-		return nil, err
-	}
+	queues := workqueue.Queues{Client: e.client, Root: keys.Root()}
 	r := reader{client: e.client, store: e.store, queues: queues, rev: l.rev, allowed: e.allowed}
 	if err := l.readKeys(ctx, r, keys); err != nil {
 		return nil, err
@@ -139,6 +138,8 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 			switch {
 			case !ok:
 				l.foreign = append(l.foreign, key{name: string(kv.Key), rev: kv.ModRevision})
+			case misnamed(p) != nil:
+				l.misnamed = append(l.misnamed, key{string(kv.Key), kv.ModRevision, p})
 			case p.Queue != "":
 				l.queue(keys, p.Queue).add(key{string(kv.Key), kv.ModRevision, p})
 			}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var q1NoWorker = &Check{
@@ -43,14 +45,22 @@ func (e *Exam) unserved(q *queueLook, kind string, keep func(waiting) bool) []*F
 		return nil
 	}
 	f := &Finding{
-		Severity: Warning, What: fmt.Sprintf("queue %s has %d ready and no live worker", q.name, n), Subject: "queue/" + q.name,
-		Detail: fmt.Sprintf("oldest %s (%s)", ago(e.look.at.Sub(oldest.since)), q.ref(oldest.id)),
-		Advice: "leasectl work " + word(q.name) + " -- CMD", still: map[string]int64{oldest.key: oldest.rev},
+		Severity: Warning, What: fmt.Sprintf("queue %s has %d ready and no live worker", named(q.name), n), Subject: "queue/" + named(q.name),
+		Detail: fmt.Sprintf("oldest %s (%s)", e.look.ago(oldest.since), q.ref(oldest.id)),
+		Advice: "leasectl work " + escape.Shell(q.name) + " -- CMD", still: map[string]int64{oldest.key: oldest.rev},
 	}
 	if kind != "" {
-		f.What = fmt.Sprintf("queue %s has %d ready of kind %s, which no live worker knows", q.name, n, kind)
+		f.What = fmt.Sprintf("queue %s has %d ready of kind %s, which no live worker knows", named(q.name), n, named(kind))
 	}
 	return []*Finding{f}
+}
+
+// ago is how long something has lasted at the look.
+func (l *look) ago(since time.Time) string {
+	if since.IsZero() {
+		return "unknown"
+	}
+	return ago(l.at.Sub(since))
 }
 
 // ago is a length of time as people say it.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var q2PausedLong = &Check{
@@ -18,8 +20,8 @@ var q2PausedLong = &Check{
 				continue
 			}
 			f := &Finding{
-				Severity: Warning, What: fmt.Sprintf("queue %s paused %s", q.name, ago(e.look.at.Sub(since))), Subject: "queue/" + q.name,
-				Key: q.keys.Config(), Revision: decimal(q.configRev), Advice: "leasectl queues resume " + word(q.name),
+				Severity: Warning, What: fmt.Sprintf("queue %s paused %s", named(q.name), ago(e.look.at.Sub(since))), Subject: "queue/" + named(q.name),
+				Key: q.keys.Config(), Revision: decimal(q.configRev), Advice: "leasectl queues resume " + escape.Shell(q.name),
 				still: map[string]int64{q.keys.Config(): q.configRev},
 			}
 			if atLeast {

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var q3OldestAge = &Check{
@@ -17,13 +19,13 @@ var q3OldestAge = &Check{
 			}
 			oldest, _, ok := q.oldest(func(w waiting) bool { return len(e.look.serving(q, w.kind)) > 0 })
 			age := e.look.at.Sub(oldest.since)
-			if !ok || age <= e.opts.MaxWait {
+			if !ok || oldest.since.IsZero() || age <= e.opts.MaxWait {
 				continue
 			}
 			found = append(found, &Finding{
-				Severity: Warning, What: fmt.Sprintf("queue %s oldest ready %s", q.name, ago(age)), Subject: "queue/" + q.name,
+				Severity: Warning, What: fmt.Sprintf("queue %s oldest ready %s", named(q.name), ago(age)), Subject: "queue/" + named(q.name),
 				Detail: fmt.Sprintf("%s; target %s; %d ready, %d workers", q.ref(oldest.id), e.opts.MaxWait, len(q.open), len(q.workers)),
-				Advice: "more workers, or a look at what they do: leasectl jobs ls " + word(q.name), still: map[string]int64{oldest.key: oldest.rev},
+				Advice: "more workers, or a look at what they do: leasectl jobs ls " + escape.Shell(q.name), still: map[string]int64{oldest.key: oldest.rev},
 			})
 		}
 		return "", found, nil

@@ -2,8 +2,8 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -20,10 +20,10 @@ var q4ConfigUnreadable = &Check{
 			}
 			key := q.keys.Config()
 			found = append(found, &Finding{
-				Severity: Error, What: fmt.Sprintf("config of queue %s cannot be read", q.name), Subject: "queue/" + q.name,
+				Severity: Error, What: UnreadableConfig(q.name).What, Subject: "queue/" + named(q.name),
 				Detail: "revision " + decimal(q.configRev) + " is " + q.configText + " (" + q.configErr.Error() + ")", Key: key, Revision: decimal(q.configRev),
 				still:  map[string]int64{key: q.configRev},
-				Plan:   "pause queue " + q.name + " by a new config",
+				Plan:   "pause queue " + named(q.name) + " by a new config",
 				repair: mendConfig(q.name, q.configRev),
 			})
 		}
@@ -41,6 +41,6 @@ func mendConfig(queue string, rev int64) repair {
 		if err := q.MendConfig(ctx, by); err != nil {
 			return "", err
 		}
-		return "queue/" + queue + " is paused; when it may go on: leasectl queues resume " + word(queue), nil
+		return "queue/" + named(queue) + " is paused; when it may go on: leasectl queues resume " + escape.Shell(queue), nil
 	}}
 }

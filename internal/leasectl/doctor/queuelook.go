@@ -151,7 +151,7 @@ func (l *look) readQueues(ctx context.Context, r reader, keys coord.Keyspace) er
 }
 
 // partsOf are what is read of a queue: config, registrations, the leases of refusals, and the records.
-func (l *look) partsOf(q *queueLook, queues *workqueue.Queues, keys coord.Keyspace) []part {
+func (l *look) partsOf(q *queueLook, queues workqueue.Queues, keys coord.Keyspace) []part {
 	records := each(func(kvs []*mvccpb.KeyValue) error {
 		l.addRecords(q, queues, kvs, keys)
 		return nil
@@ -221,7 +221,7 @@ type decoded struct {
 }
 
 // addRecords decodes a batch, on all processors, and takes up what it says.
-func (l *look) addRecords(q *queueLook, queues *workqueue.Queues, kvs []*mvccpb.KeyValue, keys coord.Keyspace) {
+func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.KeyValue, keys coord.Keyspace) {
 	out := make([]decoded, len(kvs))
 	var wait sync.WaitGroup
 	for part := range slices.Chunk(indices(len(kvs)), max(1, (len(kvs)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))) {
@@ -236,6 +236,11 @@ func (l *look) addRecords(q *queueLook, queues *workqueue.Queues, kvs []*mvccpb.
 		kv := kvs[i]
 		k := key{name: string(kv.Key), rev: kv.ModRevision}
 		switch p, ok := keys.Parse(k.name); {
+		case ok && misnamed(p) != nil:
+			if k.p = p; l.recordsLater && !strings.HasPrefix(k.name, q.keys.DoneJobs()) {
+				l.misnamed = append(l.misnamed, k)
+			}
+			continue
 		case ok && d.err != nil:
 			k.p = p
 			q.unread = append(q.unread, unread{k, d.err})
@@ -332,14 +337,15 @@ func (l *look) serving(q *queueLook, kind string) (sids []string) {
 	return sids
 }
 
-// oldest is the job that waits longest, of those that keep selects; ok is false without one.
+// oldest is the job that waits longest, of those that keep selects and, where there are others, of those of which it is
+// known since when; ok is false without one.
 func (q *queueLook) oldest(keep func(waiting) bool) (found waiting, n int, ok bool) {
 	for _, w := range q.open {
 		if !keep(w) {
 			continue
 		}
 		n++
-		if !ok || w.since.Before(found.since) {
+		if !ok || found.since.IsZero() || !w.since.IsZero() && w.since.Before(found.since) {
 			found, ok = w, true
 		}
 	}

@@ -21,7 +21,7 @@ import (
 type reader struct {
 	client  *clientv3.Client
 	store   *coord.Store
-	queues  *workqueue.Queues
+	queues  workqueue.Queues
 	rev     int64
 	allowed roles.Granted
 }
@@ -173,7 +173,7 @@ func (r reader) firstQueues(ctx context.Context, keys coord.Keyspace) (names []s
 			return names, err
 		}
 		name := string(resp.Kvs[0].Key)
-		if p, ok := keys.Parse(name); ok {
+		if p, ok := keys.Parse(name); ok && misnamed(p) == nil {
 			names = append(names, p.Queue)
 			from = prefixEnd(keys.Queue(p.Queue).Prefix())
 		} else {

@@ -30,7 +30,10 @@ var s3DuplicateIdentity = &Check{
 			if len(hosts[identity]) < 2 {
 				continue
 			}
-			names := slices.Sorted(maps.Keys(hosts[identity]))
+			var names []string
+			for _, host := range slices.Sorted(maps.Keys(hosts[identity])) {
+				names = append(names, named(host))
+			}
 			s := last[identity]
 			found = append(found, &Finding{
 				Severity: Warning, What: fmt.Sprintf("identity %s used on %d hosts", identity, len(names)), Subject: "identity/" + identity,

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // TextOptions says what the text is for.
 type TextOptions struct {
 	// Fixing leaves out the advice where there is an automatic repair, since its plan follows.
 	Fixing bool
-	// Clean replaces what a terminal must not obey; nil changes nothing.
-	Clean func(string) string
 	// Colour colours what each line begins with.
 	Colour bool
 }
@@ -24,22 +24,15 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	var b strings.Builder
 	b.WriteString(r.okLine())
 	for _, group := range r.groups() {
-		b.WriteString(group.line(o) + "\n")
+		b.WriteString(escape.Text(group.line(o)) + "\n")
 	}
 	for _, c := range r.Unknown() {
-		fmt.Fprintf(&b, "-     %s not checked: %s\n", c.Code, c.Note)
+		fmt.Fprintf(&b, "-     %s not checked: %s\n", c.Code, escape.Text(c.Note))
 	}
 	if !o.Fixing {
 		b.WriteString(r.Summary() + "\n")
 	}
 	text := b.String()
-	if o.Clean != nil {
-		lines := strings.Split(text, "\n")
-		for i := range lines {
-			lines[i] = o.Clean(lines[i])
-		}
-		text = strings.Join(lines, "\n")
-	}
 	if o.Colour {
 		text = coloured(text)
 	}
@@ -73,7 +66,7 @@ func (r *Report) okLine() string {
 		switch {
 		case c.Status != StatusOK:
 		case said[c.Code] && c.Note != "":
-			parts = append(parts, c.Code+" "+c.Note)
+			parts = append(parts, c.Code+" "+escape.Text(c.Note))
 		default:
 			plain = append(plain, c.Code)
 		}
@@ -132,7 +125,7 @@ func (g *group) line(o TextOptions) string {
 }
 
 // Plan lists what the repairs would do, in one line each.
-func (r *Report) Plan(w io.Writer, clean func(string) string) {
+func (r *Report) Plan(w io.Writer) {
 	todo := r.Fixable()
 	fmt.Fprintln(w, "Plan (guarded by the revisions above):")
 	for i, f := range todo {
@@ -140,19 +133,19 @@ func (r *Report) Plan(w io.Writer, clean func(string) string) {
 			fmt.Fprintf(w, "  ... and %d more\n", len(todo)-i)
 			break
 		}
-		fmt.Fprintf(w, "  %d. %s\n", i+1, clean(f.Plan))
+		fmt.Fprintf(w, "  %d. %s\n", i+1, escape.Text(f.Plan))
 	}
 }
 
 // Outcome writes what became of the repairs, and what is left.
-func (r *Report) Outcome(w io.Writer, clean func(string) string) error {
+func (r *Report) Outcome(w io.Writer) error {
 	var lines []string
 	for _, f := range r.Findings {
 		switch f.Status {
 		case Fixed:
-			lines = append(lines, fmt.Sprintf("fixed %s %s", f.Code, clean(f.Done)))
+			lines = append(lines, fmt.Sprintf("fixed %s %s", f.Code, escape.Text(f.Done)))
 		case Failed:
-			lines = append(lines, fmt.Sprintf("FAILED %s %s: %s", f.Code, clean(f.Subject), clean(f.Error)))
+			lines = append(lines, fmt.Sprintf("FAILED %s %s: %s", f.Code, escape.Text(f.Subject), escape.Text(f.Error)))
 		}
 	}
 	if n := len(lines); n > 0 && r.FixedN > 0 {

@@ -3,6 +3,9 @@ package doctor
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 var x1NoDispatcher = &Check{
@@ -14,7 +17,7 @@ var x1NoDispatcher = &Check{
 		for _, q := range e.look.queuesOf() {
 			name := dispatcherOf(q.name)
 			c := e.look.elections[name]
-			if q.config.Mode != modeDispatch || e.look.held(c) {
+			if q.config.Mode != workqueue.ModeDispatch || e.look.held(c) {
 				continue
 			}
 			still, err := e.leaderStays(ctx, name, c)
@@ -22,8 +25,8 @@ var x1NoDispatcher = &Check{
 				return "", nil, err
 			}
 			f := &Finding{
-				Severity: Warning, What: fmt.Sprintf("queue %s has no dispatcher", q.name), Subject: "queue/" + q.name, Detail: "nothing waits",
-				Advice: "leasectl dispatch " + word(q.name), still: still,
+				Severity: Warning, What: fmt.Sprintf("queue %s has no dispatcher", named(q.name)), Subject: "queue/" + named(q.name), Detail: "nothing waits",
+				Advice: "leasectl dispatch " + escape.Shell(q.name), still: still,
 			}
 			if n := len(q.open) + len(q.gone); n > 0 {
 				f.Severity, f.Detail = Error, fmt.Sprintf("%d jobs wait", n)

@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"strings"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var x2NoCandidates = &Check{
@@ -16,8 +18,8 @@ var x2NoCandidates = &Check{
 				continue // of dispatchers X1 knows whether they are needed
 			}
 			f := &Finding{
-				Severity: Warning, What: "election " + c.name + " has no candidates", Subject: "election/" + c.name, Detail: "nobody leads",
-				Key: c.key, Revision: decimal(c.rev), Advice: "leasectl elections campaign " + word(c.name) + " -- CMD",
+				Severity: Warning, What: "election " + named(c.name) + " has no candidates", Subject: "election/" + named(c.name), Detail: "nobody leads",
+				Key: c.key, Revision: decimal(c.rev), Advice: "leasectl elections campaign " + escape.Shell(c.name) + " -- CMD",
 				still: map[string]int64{c.key: c.rev},
 			}
 			if c.Owner != "" {

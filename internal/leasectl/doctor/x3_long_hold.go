@@ -16,17 +16,17 @@ var x3LongHold = &Check{
 		var found []*Finding
 		for _, c := range sorted(e.look.locks) {
 			held, age := e.look.held(c), e.look.at.Sub(c.Since)
-			if c.Owner == "" || c.waiting == 0 || held && age <= e.opts.MaxHold {
+			if c.Owner == "" || c.waiting == 0 || held && (c.Since.IsZero() || age <= e.opts.MaxHold) {
 				continue
 			}
 			f := &Finding{
-				Severity: Warning, What: fmt.Sprintf("lock %s held %s while %d wait", c.name, ago(age), c.waiting), Subject: "lock/" + c.name,
-				Detail: fmt.Sprintf("by %s token %d", c.Owner, c.rev), Key: c.key, Revision: decimal(c.rev), Token: decimal(c.rev),
-				still: map[string]int64{c.key: c.rev}, Plan: fmt.Sprintf("take lock %s from %s by force, to the first who waits", c.name, c.Owner),
+				Severity: Warning, What: fmt.Sprintf("lock %s held %s while %d wait", named(c.name), e.look.ago(c.Since), c.waiting), Subject: "lock/" + named(c.name),
+				Detail: fmt.Sprintf("by %s token %d", named(c.Owner), c.rev), Key: c.key, Revision: decimal(c.rev), Token: decimal(c.rev),
+				still: map[string]int64{c.key: c.rev}, Plan: fmt.Sprintf("take lock %s from %s by force, to the first who waits", named(c.name), named(c.Owner)),
 				repair: forceRelease(c.name, coord.Token(c.rev)),
 			}
 			if !held {
-				f.Severity, f.What = Error, fmt.Sprintf("lock %s held by a gone session while %d wait", c.name, c.waiting)
+				f.Severity, f.What = Error, fmt.Sprintf("lock %s held by a gone session while %d wait", named(c.name), c.waiting)
 			}
 			found = append(found, f)
 		}

@@ -10,6 +10,9 @@ import (
 	"go.etcd.io/etcd/api/v3/authpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // Span is a range of keys; End "\x00" means that there is none.
@@ -138,6 +141,18 @@ func (g Granted) within(granted []Span, want Span) (parts []Span, whole bool) {
 	return parts, whole
 }
 
+// Identities are those whose lanes the user may write, where a role is for an identity.
+func (g Granted) Identities(keys coord.Keyspace) (found []string) {
+	for _, s := range g.write {
+		name, ok := strings.CutPrefix(s.From, keys.Lanes())
+		name, dot := strings.CutSuffix(name, ".")
+		if identity := escape.Unname(name); ok && dot && keys.LanesOf(identity) == s.From {
+			found = append(found, identity)
+		}
+	}
+	return found
+}
+
 // Lacks returns those of the permissions that the user does not have.
 func (g Granted) Lacks(wanted []Permission) (lacks []Permission) {
 	for _, p := range wanted {
@@ -147,6 +162,33 @@ func (g Granted) Lacks(wanted []Permission) (lacks []Permission) {
 		}
 	}
 	return lacks
+}
+
+// Others returns what a role holds in etcd beside the permissions, each as "TYPE on KEY" or "TYPE on KEY to END"; nothing for
+// a role that does not exist. It needs the root role.
+func Others(ctx context.Context, client *clientv3.Client, name string, permissions []Permission) (others []string, err error) {
+	have, err := client.RoleGet(ctx, name)
+	if errors.Is(err, rpctypes.ErrRoleNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask for the permissions of role %s: %w", name, err)
+	}
+	for _, perm := range have.Perm {
+		if !slices.ContainsFunc(permissions, func(p Permission) bool { return p.covers(perm) }) {
+			what := strings.ToLower(perm.PermType.String()) + " on " + escape.Text(string(perm.Key))
+			if len(perm.RangeEnd) > 0 {
+				what += " to " + escape.Text(string(perm.RangeEnd))
+			}
+			others = append(others, what)
+		}
+	}
+	return others, nil
+}
+
+// covers tells whether a grant of etcd is on these keys, and no more than p.
+func (p Permission) covers(perm *authpb.Permission) bool {
+	return string(perm.Key) == p.Key && string(perm.RangeEnd) == p.end() && (p.Type == readwrite || strings.EqualFold(perm.PermType.String(), p.Type))
 }
 
 // Apply makes a role, or adds what it lacks. It takes nothing away, and doing it again changes nothing. It needs the

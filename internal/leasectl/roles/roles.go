@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // Permission is one grant on a key, or on all keys with a prefix.
@@ -36,27 +37,38 @@ func (p Permission) Etcdctl(role string) string {
 	if p.Prefix {
 		prefix = "--prefix=true "
 	}
-	return "role grant-permission " + role + " " + prefix + p.Type + " " + quote(p.Key)
-}
-
-// quote protects a key from a shell.
-func quote(key string) string {
-	if strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-%") == "" {
-		return key
-	}
-	return "'" + strings.ReplaceAll(key, "'", `'\''`) + "'"
+	return "role grant-permission " + escape.Shell(role) + " " + prefix + p.Type + " " + escape.Shell(p.Key)
 }
 
 // Role is what one kind of user needs.
 type Role struct {
 	// Name is viewer, producer, worker, dispatcher or operator.
 	Name string `json:"name"`
+	// InEtcd is the role's name in etcd.
+	InEtcd string `json:"in_etcd"`
 	// Can says what it is for.
 	Can string `json:"can"`
 	// Cannot says what it keeps out.
 	Cannot string `json:"cannot"`
 	// Permissions are its grants.
 	Permissions []Permission `json:"permissions"`
+}
+
+// nameInEtcd names a role where the roles of all roots stand in one place: by the root, and, unless it is for all of the
+// root, by the queue and the identity. Each is escaped, so no two roles have one name.
+func nameInEtcd(role, root, queue, identity string) string {
+	const separator = ":"
+	parts := []string{"leasekit", root, role}
+	if role != Viewer && role != Operator {
+		parts = []string{"leasekit", root, queue, role}
+		if identity != "" {
+			parts = append(parts, identity)
+		}
+	}
+	for i := range parts {
+		parts[i] = escape.Name(parts[i], separator)
+	}
+	return strings.Join(parts, separator)
 }
 
 // The names of the roles.
@@ -100,20 +112,17 @@ func For(keys coord.Keyspace, queue, identity string) []Role {
 		all(readwrite, q.RefusedWrites(), "the evidence of refused late writes"),
 		all(read, keys.Election(q.DispatcherElection()), "whether anybody dispatches"),
 	)
+	role := func(name, can, cannot string, permissions []Permission) Role {
+		return Role{name, nameInEtcd(name, keys.Root(), queue, identity), can, cannot, permissions}
+	}
 	return []Role{
-		{
-			Viewer, "list, watch, describe, status, doctor without --fix", "change anything",
-			[]Permission{all(read, keys.Root(), "everything under the root")},
-		},
-		{Producer, "enqueue, and wait for results", "work jobs, open sessions, other queues; it can overwrite jobs: etcd has no right to create only", jobs},
-		{Worker, "claim, take over, complete; and enqueue", "other queues; with --as: be others, and end their sessions", work},
-		{
-			Dispatcher, "hand out jobs, beside everything that a worker can", "other queues",
-			append(append([]Permission{}, work...), all(readwrite, keys.Election(q.DispatcherElection()), "the election of the dispatcher")),
-		},
-		{
-			Operator, "everything under the root: repair, revoke sessions, force locks", "other roots, etcd's own administration",
-			[]Permission{all(readwrite, keys.Root(), "everything under the root")},
-		},
+		role(Viewer, "list, watch, describe, status, doctor without --fix", "change anything",
+			[]Permission{all(read, keys.Root(), "everything under the root")}),
+		role(Producer, "enqueue, and wait for results", "work jobs, open sessions, other queues; it can overwrite jobs: etcd has no right to create only", jobs),
+		role(Worker, "claim, take over, complete; and enqueue", "other queues; with --as: be others, and end their sessions", work),
+		role(Dispatcher, "hand out jobs, beside everything that a worker can", "other queues",
+			append(append([]Permission{}, work...), all(readwrite, keys.Election(q.DispatcherElection()), "the election of the dispatcher"))),
+		role(Operator, "everything under the root: repair, revoke sessions, force locks", "other roots, etcd's own administration",
+			[]Permission{all(readwrite, keys.Root(), "everything under the root")}),
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // The keys, and what the help says of them.
@@ -177,7 +179,7 @@ func (m *Model) enter() tea.Cmd {
 		return m.list()
 	}
 	if j := m.job(); j != nil {
-		m.said = fmt.Sprintf("leasectl jobs describe %s/%s (or jobs history)", m.current().Shell, j.ID)
+		m.said = fmt.Sprintf("leasectl jobs describe %s (or jobs history)", escape.Shell(escape.Job(m.current().Name, j.ID)))
 	}
 	return nil
 }

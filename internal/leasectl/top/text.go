@@ -3,10 +3,11 @@ package top
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // tone is how a piece of text stands out, where there are colours.
@@ -48,7 +49,7 @@ func lineOf(t tone, format string, args ...any) line {
 func (l line) draw(width int, colour bool) string {
 	var b strings.Builder
 	for _, s := range l {
-		text := ansi.Truncate(clean(s.text), max(width, 0), "…")
+		text := ansi.Truncate(escape.Text(s.text), max(width, 0), "…")
 		width -= ansi.StringWidth(text)
 		if style, styled := styles[s.tone]; colour && styled && text != "" {
 			text = style.Render(text)
@@ -58,23 +59,13 @@ func (l line) draw(width int, colour bool) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// clean replaces what a terminal would obey, or what would not be seen.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
 // pad cuts or fills text to the width; a negative width puts it to the right.
 func pad(width int, text string) string {
 	w := width
 	if w < 0 {
 		w = -w
 	}
-	text = ansi.Truncate(clean(text), w, "…")
+	text = ansi.Truncate(escape.Text(text), w, "…")
 	gap := strings.Repeat(" ", w-ansi.StringWidth(text))
 	if width < 0 {
 		return gap + text
@@ -93,7 +84,7 @@ func padded(cells ...any) string {
 
 // wrapped breaks text into lines at spaces.
 func wrapped(text string, width int) []string {
-	return strings.Split(ansi.Wrap(clean(text), max(width, 1), ""), "\n")
+	return strings.Split(ansi.Wrap(escape.Text(text), max(width, 1), ""), "\n")
 }
 
 // short is a count that fits a column.

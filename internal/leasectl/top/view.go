@@ -6,6 +6,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 const (
@@ -116,7 +117,7 @@ func (m *Model) troubles() (all []line) {
 			return append(all, lineOf(warn, "! %d more problems   run: leasectl status", more))
 		}
 		run := "   run: " + p.Run
-		all = append(all, lineOf(warn, "! %s%s", strings.TrimRight(pad(max(m.width-2-len(run), 20), p.Code+" "+p.Message), " "), run))
+		all = append(all, lineOf(warn, "! %s%s", strings.TrimRight(pad(max(m.width-2-ansi.StringWidth(run), 20), p.Code+" "+p.Message), " "), run))
 	}
 	return all
 }

@@ -1,0 +1,37 @@
+package leasectl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// How far back the numbers reach is said only where finished jobs had to make room for others.
+func TestRecentSaysWhatWasCutOnlyWhereSomethingWas(t *testing.T) {
+	now := time.Now()
+	stats := func(kept int) workqueue.Stats {
+		s := workqueue.Stats{Jobs: map[workqueue.State]int{workqueue.StateDone: kept}}
+		s.Recent.Since, s.Recent.Reaches, s.Recent.Done = now.Add(-recently), now.Add(-8*time.Second), min(kept, 3)
+		return s
+	}
+	young, full := queueItemOf(stats(3), now), queueItemOf(stats(9_700), now)
+	if text := young.Recent.text(now); !strings.HasSuffix(text, "failed 0") {
+		t.Errorf("a young queue: %s", text)
+	}
+	const cut = "(and more before 8s ago: of finished jobs a process keeps the last 10,000 or 64 MiB)"
+	if text := full.Recent.text(now); !strings.HasSuffix(text, cut) {
+		t.Errorf("a queue that gives up jobs: %s", text)
+	}
+	st := statusItem{Queues: []queueItem{full, young}}
+	st.sum(nil, now)
+	if text := st.Recent.text(now); !strings.HasSuffix(text, cut) {
+		t.Errorf("both: %s", text)
+	}
+	old := stats(9_700)
+	old.Recent.Reaches = time.Time{} // what is kept goes back further than 5 minutes
+	if item := queueItemOf(old, now); strings.Contains(item.Recent.text(now), "before") {
+		t.Errorf("nothing of these minutes was cut: %s", item.Recent.text(now))
+	}
+}

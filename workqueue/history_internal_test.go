@@ -1,0 +1,329 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/faultproxy"
+)
+
+// twice is a record at one revision in two histories.
+func twice(t *testing.T, key, name string, rev int64) (a, b *mvccpb.KeyValue) {
+	t.Helper()
+	r, _ := jobIn(name)
+	a = keyOf(t, key, r, rev)
+	other := *r
+	other.Nonce, other.Kind = coord.NewNonce(), "other"
+	return a, keyOf(t, key, &other, rev)
+}
+
+// A record of the same revision and another nonce is of another history: the index
+// shows it, and offers no guard that can never hold.
+func TestTheIndexTellsHistoriesApart(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	old, now := twice(t, txns.keys.Job("x"), "open, due", 10)
+	for name, show := range map[string]func(x *index, c candidate){
+		"a list":    func(x *index, _ candidate) { jobSink{x}.Reset([]*mvccpb.KeyValue{now}, 10) },
+		"an event":  func(x *index, _ candidate) { jobSink{x}.Apply([]*clientv3.Event{{Kv: now}}, 10) },
+		"a refusal": func(x *index, c candidate) { x.refused(c, now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newIndex(txns.space, "q")
+			jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
+			ask := asker{sid: "me", ttl: time.Minute}
+			c, ok := x.first(0, ask)
+			if !ok {
+				t.Fatal("the job cannot be claimed")
+			}
+			show(x, c)
+			if c, ok := x.first(0, ask); !ok || !c.isFrom(now) {
+				t.Errorf("it is offered %t, with the nonce %s", ok, x.jobs["x"].record.Nonce)
+			}
+		})
+	}
+}
+
+// What an answer brings that the mirror has overtaken is not taken in, and a refusal by
+// the very record that was seen moves nothing.
+func TestARefusalBringsNothingOlder(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	old, other := twice(t, txns.keys.Job("x"), "open, due", 10)
+	newer, _ := twice(t, txns.keys.Job("x"), "open, due", 12)
+	x := newIndex(txns.space, "q")
+	jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
+	c, _ := x.first(0, asker{sid: "me"})
+	if x.refused(c, old) {
+		t.Error("the job is said to have moved, and has not")
+	}
+	jobSink{x}.Apply([]*clientv3.Event{{Kv: newer}}, 12)
+	if x.refused(c, other); x.jobs["x"].rev != 12 {
+		t.Errorf("the index went back to revision %d", x.jobs["x"].rev)
+	}
+	jobSink{x}.Reset(nil, 13)
+	if x.refused(c, other); len(x.jobs) != 0 {
+		t.Error("a job came back that is gone")
+	}
+}
+
+// A claim hears that another history has another record at its revision, however the
+// index gets to know, and does not take itself for one.
+func TestAClaimHearsOfAnotherHistory(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	mine, other := twice(t, txns.keys.Job("x"), "claimed", 10)
+	r, err := decodeRecord(mine.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []bool{true, false} { // is it followed
+		x := newIndex(txns.space, "q")
+		q := &Queue{name: "q", keys: txns.keys, index: x}
+		c := q.newClaim(nil, located{record: r, where: inJobs, rev: 10})
+		jobSink{x}.Reset([]*mvccpb.KeyValue{mine}, 10)
+		if before {
+			c.unfollow = x.follow("x", 10, c.moved)
+			if err := c.life.Err(); err != nil {
+				t.Errorf("its own record ended the claim: %v", context.Cause(c.life))
+			}
+		}
+		jobSink{x}.Apply([]*clientv3.Event{{Kv: other}}, 10)
+		if !before {
+			c.unfollow = x.follow("x", 10, c.moved)
+		}
+		var fenced *coord.FencedError
+		if cause := context.Cause(c.life); !errors.As(cause, &fenced) || fenced.Current != 10 {
+			t.Errorf("followed before %t: got cause %v, want fenced at the same token", before, cause)
+		}
+	}
+}
+
+// An inbox entry of the same revision and another nonce is another assignment.
+func TestAnInboxTellsHistoriesApart(t *testing.T) {
+	txns := testTxns(t, "/t/")
+	r, _ := jobIn("claimed")
+	key := txns.keys.Assigned(r.Owner, "x")
+	old, now := twice(t, key, "claimed", 10)
+	adopted, forgotten := 0, 0
+	b := &inbox{
+		keys: txns.keys, sid: r.Owner, prefix: txns.keys.Inbox(r.Owner), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		keep: func(located) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
+	}
+	for range 2 {
+		b.Reset([]*mvccpb.KeyValue{old}, 10)
+	}
+	if adopted != 1 || forgotten != 0 {
+		t.Fatalf("one entry, seen twice, was adopted %d and forgotten %d times", adopted, forgotten)
+	}
+	b.Reset([]*mvccpb.KeyValue{now}, 10)
+	if left := b.waiting(); adopted != 2 || forgotten != 1 || len(left) != 1 || !left[0].at.isFrom(now) {
+		t.Errorf("adopted %d, forgotten %d, %d wait", adopted, forgotten, len(left))
+	}
+}
+
+// What lies beside a job is not read for an assignment of another history, which the
+// job's key has the revision of.
+func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
+	client, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
+	q, err := Open(t.Context(), client, Config{Queue: "q", Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	s, err := coord.OpenSession(t.Context(), client, coord.SessionConfig{Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	r, _ := jobIn("claimed")
+	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
+	value, err := r.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Put(t.Context(), q.keys.Job(r.ID), string(value))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *r
+	other.Nonce = coord.NewNonce()
+	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}); !errors.Is(err, errMissed) {
+		t.Errorf("got %v, %v for a claim of another history", c, err)
+		if c != nil {
+			s.Book().Untrack(other.Nonce)
+		}
+	}
+	c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: resp.Header.Revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.over(nil)
+}
+
+// etcd is rolled back while a worker is cut off from it, and has come further than
+// before when the worker is back: no revision tells. A waiting job has the revision that
+// another had in the history that is gone. It is worked all the same, and at once.
+func TestAJobOfTheSameRevisionInAnotherHistoryIsWorked(t *testing.T) {
+	for _, mode := range []string{ModeClaim, ModeDispatch} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			w := newRolledBack(t, mode)
+			w.backup()
+			before := w.enqueue("history a")
+			w.sees(before)
+			w.proxy.Refuse()
+			w.rollBack()
+			if after := w.enqueue("history b"); after.Revision != before.Revision {
+				t.Fatalf("the job is at revision %d, want %d as before", after.Revision, before.Revision)
+			}
+			if err := w.ops.Resume(w.ctx, By{Actor: "me"}); err != nil {
+				t.Fatal(err)
+			}
+			w.proxy.Heal()
+			select {
+			case got := <-w.worked:
+				if got != "history b" {
+					t.Errorf("%s was worked", got)
+				}
+			case <-w.ctx.Done():
+				t.Error("the job was never worked")
+			}
+		})
+	}
+}
+
+// rolledBack is a member that can be put back to a backup, and a worker behind a proxy
+// that lives through it.
+type rolledBack struct {
+	t      *testing.T
+	ctx    context.Context
+	member *embedetcd.Member
+	proxy  *faultproxy.Proxy
+	direct *clientv3.Client
+	root   string
+
+	data, copy string
+	ops        *Queue // past the proxy
+	q          *Queue // the worker's
+	worked     chan string
+}
+
+func newRolledBack(t *testing.T, mode string) *rolledBack {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	server, err := embedetcd.Start(ctx, embedetcd.Config{Fast: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	proxy, err := faultproxy.New(server.Endpoints()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	member := server.Members()[0]
+	w := &rolledBack{
+		t: t, ctx: ctx, member: member, proxy: proxy, direct: etcdtest.NewClient(t, server.Endpoints()), root: etcdtest.Root(t),
+		data: filepath.Join(server.Dir(), member.Name()), copy: filepath.Join(t.TempDir(), "backup"), worked: make(chan string, 9),
+	}
+	w.ops = w.open(w.direct)
+	for _, err := range []error{w.ops.SetMode(ctx, mode, By{Actor: "me"}), w.ops.Pause(ctx, By{Actor: "me"})} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.q = w.open(etcdtest.NewClient(t, []string{proxy.Endpoint()}))
+	w.run(WorkerConfig{SessionTTL: time.Minute, StandForDispatcher: true})
+	return w
+}
+
+func (w *rolledBack) open(client *clientv3.Client) *Queue {
+	w.t.Helper()
+	q, err := Open(w.ctx, client, Config{Queue: "q", Root: w.root})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
+// run runs the worker, and waits until it has told etcd of itself.
+func (w *rolledBack) run(cfg WorkerConfig) {
+	w.t.Helper()
+	worker, err := NewWorker(w.q, HandlerFunc(func(_ context.Context, c *Claim) ([]byte, error) {
+		w.worked <- string(c.Job().Payload)
+		return nil, nil
+	}), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = worker.Run(ctx)
+	}()
+	w.t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	w.shows("the worker and, where there is one, its dispatcher", func(x *index) bool { return len(x.workers) == 1 })
+}
+
+// shows waits until the worker's index shows something.
+func (w *rolledBack) shows(what string, cond func(*index) bool) {
+	w.t.Helper()
+	changed, stop := w.q.index.listen()
+	defer stop()
+	for {
+		w.q.index.mu.Lock()
+		ok := cond(w.q.index)
+		w.q.index.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-w.ctx.Done():
+			w.t.Fatalf("the index never showed %s", what)
+		}
+	}
+}
+
+func (w *rolledBack) sees(j *Job) {
+	w.t.Helper()
+	w.shows("the job", func(x *index) bool { e := x.jobs[j.ID]; return e != nil && e.rev == j.Revision })
+}
+
+// enqueue puts the job in with one write, by a handle of its own.
+func (w *rolledBack) enqueue(payload string) *Job {
+	w.t.Helper()
+	j, err := w.open(w.direct).Enqueue(w.ctx, Params{ID: "x", Payload: []byte(payload)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j
+}
+
+func (w *rolledBack) backup()   { w.restartOn(w.data, w.copy) }
+func (w *rolledBack) rollBack() { w.restartOn(w.copy, w.data) }
+
+// restartOn stops the member, copies its data, and starts it again.
+func (w *rolledBack) restartOn(from, to string) {
+	w.t.Helper()
+	w.member.Stop()
+	for _, err := range []error{os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)), w.member.Restart(w.ctx)} {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
