@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
@@ -17,7 +18,11 @@ func refuseWithoutLane(way route, s *Store, units []*unit, cause error) {
 			u.settle(Result{}, cause)
 			continue
 		}
-		u.settle(flyBare(way.life, s, u.txn))
+		r, err := flyBare(way.life, s, u.txn)
+		if errors.Is(err, ErrUnknown) {
+			u.fixed = neverFixed
+		}
+		u.settle(r, err)
 	}
 }
 
@@ -42,6 +47,10 @@ func (u *unit) deletesOnce() bool {
 	}
 	return false
 }
+
+// neverFixed is never closed: no lane keeps a late original out. Only a write of the key
+// that it compares does.
+var neverFixed = make(chan struct{})
 
 // flyBare sends a Txn without a lane until its outcome is known. A refusal after a lost
 // answer may be its own success: that is unknown.

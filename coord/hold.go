@@ -185,16 +185,22 @@ func notRead(err error) claims.Outcome {
 // wrote are the nonces that the tries have written.
 func (h *Hold) followed(ctx context.Context, wrote []string) (claims.Verdict, error) {
 	ev, err := h.c.s.store.next(ctx, h.fence.Key, int64(h.fence.Token))
-	switch {
-	case err != nil:
+	if err != nil {
 		return claims.Unsure, err
+	}
+	return followedBy(ev, h.fence, wrote)
+}
+
+// followedBy judges the first change behind a claim, nil where there was none.
+func followedBy(ev *clientv3.Event, f Fence, wrote []string) (claims.Verdict, error) {
+	switch {
 	case ev == nil:
 		return claims.Refused, nil
 	case ev.Type == clientv3.EventTypeDelete && /*mutant:followed-delete*/ slices.Contains(wrote, ""),
 		ev.Type == clientv3.EventTypePut && /*mutant:followed-put*/ slices.Contains(wrote, NonceOf(ev.Kv.Value)):
 		return claims.Applied, nil
 	}
-	return claims.Fenced, &FencedError{Key: h.fence.Key, Wanted: h.fence.Token, Current: Token(ev.Kv.ModRevision)}
+	return claims.Fenced, &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(ev.Kv.ModRevision)}
 }
 
 // current tells whether the view shows the claim of a fence.

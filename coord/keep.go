@@ -55,7 +55,7 @@ func (c *Committer) Attempt(ctx context.Context, t Txn) (Result, claims.Outcome)
 		o := claims.Outcome{Verdict: claims.Unsure, Err: err}
 		select {
 		case <-p.Done():
-			o.Fixed = p.Fixed()
+			o.Fixed, o.Loose = p.Fixed(), p.Fixed() == neverFixed
 		default: // ctx ended, and with it the closing
 		}
 		return r, o

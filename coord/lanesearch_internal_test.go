@@ -115,9 +115,10 @@ type laneRun struct {
 	script  []string
 	// lost, foreign, ended and compacted are what is left to go wrong.
 	lost, foreign, ended, compacted, closed int
-	exists                                  bool // the job is there before
-	lean                                    bool // what is committed first shares a compare and a lean batch
-	excused                                 bool // an outcome may stay unknown
+	exists                                  bool       // the job is there before
+	lean                                    bool       // what is committed first shares a compare and a lean batch
+	excused                                 bool       // an outcome may stay unknown
+	twice                                   *twoWrites // is played, where it is set
 	pending                                 map[string]*Pending
 	c                                       *Committer
 }
@@ -152,6 +153,7 @@ func (r *laneRun) moves() (moves []move) {
 	if len(moves) == 0 {
 		return nil
 	}
+	moves = append(moves, r.twice.moves(r)...)
 	for i := range r.b.late {
 		moves = append(moves, move{fmt.Sprintf("late request %d arrives", i), func() { r.arrive(i) }})
 	}
@@ -253,19 +255,37 @@ func (r *laneRun) run() error {
 	}
 	c := newStore(r.b, keys, nil).NewCommitter("c")
 	r.c = c
+	if r.twice != nil {
+		return r.twice.run(r)
+	}
 	first, then := r.laneTxns()
 	if r.lean {
 		c.plain = 0
 		r.pending["gate"] = c.Go(putTxn(r.data+"gate", "1")) // what comes meanwhile travels together
 	}
 	r.pending["job"], r.pending["blind"] = c.Go(first[0]), c.Go(first[1])
+	err = r.play(func() bool {
+		more := r.pending["fenced"] == nil
+		if more {
+			r.pending["fenced"] = c.Go(then)
+		}
+		return more
+	})
+	if err != nil {
+		return err
+	}
+	return r.judge()
+}
+
+// play moves on until all is settled and there is no more, and whatever was on its way
+// has arrived.
+func (r *laneRun) play(more func() bool) error {
 	for steps := 0; ; steps++ {
 		synctest.Wait()
 		if r.settled() {
-			if r.pending["fenced"] != nil {
+			if !more() {
 				break
 			}
-			r.pending["fenced"] = c.Go(then)
 			continue
 		}
 		moves := r.moves()
@@ -284,7 +304,7 @@ func (r *laneRun) run() error {
 	for len(r.b.late) > 0 { // what is late arrives after all
 		r.arrive(0)
 	}
-	return r.judge()
+	return nil
 }
 
 func (r *laneRun) settled() bool {

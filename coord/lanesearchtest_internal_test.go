@@ -44,6 +44,27 @@ var laneWorlds = []struct {
 	{"the lease ends", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, ended: 1} }},
 	{"history is compacted", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, compacted: 1, foreign: 1} }},
 	{"lean batches", func() *laneRun { return &laneRun{b: &heldBackend{}, lean: true, lost: 2, foreign: 1} }},
+	{"the first of two callers leaves", func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{leaves: true, waits: 1}}
+	}},
+	{"the first of two callers in order leaves", func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{leaves: true, waits: 1, inOrder: true}}
+	}},
+	{"two writes are denied", func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{leaves: true, waits: 1, denied: 1}}
+	}},
+	{"a lane is ended between two writes", func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{denied: 3}}
+	}},
+	{"a lane ends between two writes", func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 1, ended: 1, twice: &twoWrites{leaves: true, waits: 1}}
+	}},
+	{"a delete and a write", func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{denied: 2, deletes: true, waiters: 2}}
+	}},
+	{"all of it, between two writes", func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 2, ended: 1, closed: 1, twice: &twoWrites{leaves: true, waits: 2, denied: 2}}
+	}},
 	{"all of it", func() *laneRun {
 		return &laneRun{b: &heldBackend{}, lost: 2, foreign: 1, ended: 1, compacted: 1, closed: 1}
 	}},
@@ -68,6 +89,17 @@ func TestExploreLanes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Without the order of writes, one whose caller has left overtakes a later one.
+func TestExploreMissesTheOrderOfWrites(t *testing.T) {
+	_, _, _, _, found, err := searchLanes(t, 6000, func() *laneRun {
+		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{leaves: true, waits: 1, careless: true}}
+	})
+	if err == nil || !strings.Contains(err.Error(), "overtakes") {
+		t.Fatalf("nobody misses it: %v", err)
+	}
+	t.Logf("%v:\n%s", err, strings.Join(found.script, "\n"))
 }
 
 // Without the lane compare a late original, or a repeat, is applied twice.

@@ -23,11 +23,12 @@ type lockSet struct {
 	max     map[string]int
 	faults  lockFaults
 	shrink  bool // nonces shrink in time
+	lacks   lockKeepers
 }
 
 func (set lockSet) start(drop func(builder, compare string) bool) *lockPlay {
 	p := newLockPlay(set.permits, set.cast...)
-	p.drop, p.shrink = drop, set.shrink
+	p.drop, p.shrink, p.lacks = drop, set.shrink, set.lacks
 	for _, line := range set.setup {
 		if err := p.run(line); err != nil {
 			panic(set.name + ": " + line + ": " + err.Error())
@@ -47,7 +48,10 @@ func (set lockSet) choices(p *lockPlay) (lines []string) {
 		if a.flight != nil {
 			lines = append(lines, "arrive "+a.name)
 			if s.lost < f.lost {
-				lines = append(lines, "unheard "+a.name)
+				lines = append(lines, "unheard "+a.name, "lose "+a.name)
+			}
+			if s.denied < f.denied {
+				lines = append(lines, "deny "+a.name)
 			}
 		} else if a.calls < set.max[a.name] {
 			for _, call := range set.calls[a.name] {
@@ -55,8 +59,14 @@ func (set lockSet) choices(p *lockPlay) (lines []string) {
 				lines = append(lines, strings.TrimSpace("send "+verb+" "+a.name+" "+rest))
 			}
 		}
+		if slices.ContainsFunc(p.late, func(m *lockMessage) bool { return m.who == i }) {
+			lines = append(lines, "late "+a.name)
+		}
 		if a.me.sid == "" {
 			continue
+		}
+		if set.isLive() {
+			lines = append(lines, "step "+a.name, "lapse "+a.name)
 		}
 		if s.expired < f.expired {
 			lines = append(lines, "expire "+a.name)
@@ -87,6 +97,8 @@ func (set lockSet) explore(drop func(builder, compare string) bool, limit int) e
 			return next, true, err
 		},
 		Encode: enc.encode,
+		Fair:   set.fair(),
+		Rest:   (*lockPlay).rests,
 		Limit:  limit,
 	}.Run(set.start(drop))
 }
@@ -129,22 +141,38 @@ func (e *lockEncoder) play(b []byte, p *lockPlay) []byte {
 		b = append(b, 'a', byte(a.calls), byte(a.opened), lockFlags(a.wants, a.quits, a.hold.IsZero()))
 		b = append(append(append(b, a.entry...), a.hold.Key...), a.hold.Nonce...)
 		b = binary.AppendVarint(binary.AppendVarint(b, e.rank(a.entRev)), e.rank(int64(a.hold.Token)))
-		if m := a.flight; m != nil {
-			b = append(append(append(append(b, m.verb...), m.builder...), byte(m.slot), byte(m.heir)), m.entry...)
-			for j := range m.txn.If {
-				c := m.txn.If[j].GetCompare()
-				b = binary.AppendVarint(binary.AppendVarint(b, e.rank(c.GetModRevision())), e.rank(c.GetCreateRevision()))
-				b = append(b, c.GetValue()...)
+		b = append(append(b, byte(a.lined), lockFlags(a.gave, a.followed, a.closing != nil)), a.next...)
+		if c := a.closing; c != nil {
+			b = append(append(b, c.verb...), lockFlags(c.doubt), byte(len(c.wrote)))
+			for _, nonce := range c.wrote {
+				b = append(b, nonce...)
 			}
 		}
+		b = e.message(b, a.flight)
 		b = append(b, p.told.wants[i]...)
+	}
+	for _, m := range p.late {
+		b = e.message(append(b, 'l'), m)
 	}
 	for _, s := range p.told.slots {
 		b = append(append(b, byte(s.owner), lockFlags(s.free)), s.nonce...)
 		b = binary.AppendVarint(b, e.rank(s.token))
 	}
 	s := p.spent
-	return append(b, byte(s.lost), byte(s.expired), byte(s.evicted), byte(s.junk), byte(s.restored), byte(s.nonces))
+	return append(b, byte(s.lost), byte(s.expired), byte(s.evicted), byte(s.junk), byte(s.restored), byte(s.nonces), byte(s.denied))
+}
+
+func (e *lockEncoder) message(b []byte, m *lockMessage) []byte {
+	if m == nil {
+		return append(b, 0)
+	}
+	b = append(append(append(append(append(b, 1, byte(m.who)), m.verb...), m.builder...), byte(m.slot), byte(m.heir)), m.entry...)
+	for j := range m.txn.If {
+		c := m.txn.If[j].GetCompare()
+		b = binary.AppendVarint(binary.AppendVarint(b, e.rank(c.GetModRevision())), e.rank(c.GetCreateRevision()))
+		b = append(b, c.GetValue()...)
+	}
+	return b
 }
 
 func lockFlags(bits ...bool) (f byte) {

@@ -2,6 +2,8 @@ package coord
 
 import (
 	"slices"
+
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
 // arrive brings a request to etcd, and the answer back unless it is lost for good.
@@ -11,38 +13,76 @@ func (p *lockPlay) arrive(who int, heard bool) error {
 		return errLockCannot
 	}
 	p.actors[who].flight = nil
-	was := *p
-	resp, err := p.etcd.Commit(m.txn.If, m.txn.Then, m.txn.Else)
-	applied := err == nil && resp.Succeeded
-	if err != nil && !isLeaseNotFound(err) {
+	rev, err := p.deliver(m)
+	if err != nil {
 		return err
-	}
-	if applied {
-		p.told = p.told.copy()
-		if err := p.judge(m, &was, resp.Header.Revision); err != nil {
-			return err
-		}
-		if err := p.consistent(); err != nil {
-			return err
-		}
 	}
 	if !heard {
 		p.unknown(m)
 		return nil
 	}
-	var rev int64
-	if applied {
-		rev = resp.Header.Revision
-	}
 	return p.hear(m, rev)
+}
+
+// lose makes the sender give up, while its request stays on its way.
+func (p *lockPlay) lose(who int) error {
+	m := p.actors[who].flight
+	if m == nil {
+		return errLockCannot
+	}
+	p.spent.lost++
+	p.actors[who].flight = nil
+	p.late = append(p.late, m)
+	p.unknown(m)
+	return nil
+}
+
+// lateArrives brings the oldest request to etcd that its sender has given up.
+func (p *lockPlay) lateArrives(who int) error {
+	i := slices.IndexFunc(p.late, func(m *lockMessage) bool { return m.who == who })
+	if i < 0 {
+		return errLockCannot
+	}
+	m := p.late[i]
+	p.late = slices.Delete(p.late, i, i+1)
+	_, err := p.deliver(m)
+	return err
+}
+
+// deliver applies a request and judges what it did; rev is 0 when it was refused.
+func (p *lockPlay) deliver(m *lockMessage) (rev int64, err error) {
+	was := *p
+	resp, err := p.etcd.Commit(m.txn.If, m.txn.Then, m.txn.Else)
+	applied := err == nil && resp.Succeeded
+	if err != nil && !isLeaseNotFound(err) {
+		return 0, err
+	}
+	if !applied {
+		return 0, nil
+	}
+	p.told = p.told.copy()
+	if err := p.judge(m, &was, resp.Header.Revision); err != nil {
+		return 0, err
+	}
+	if err := p.follows(m, &was); err != nil {
+		return 0, err
+	}
+	return resp.Header.Revision, p.consistent()
 }
 
 // unknown is what a call does that will never know: one that acquires gives up, and
 // cleans up behind; one that gives up looks again.
 func (p *lockPlay) unknown(m *lockMessage) {
 	a := &p.actors[m.who]
-	if m.builder == "take" || m.builder == "enqueue" {
+	switch {
+	case (m.builder == "take" || m.builder == "enqueue") && p.lacks.noBook:
+		a.wants, a.entry = false, ""
+	case m.builder == "take" || m.builder == "enqueue":
 		a.quits = true
+	case a.closing != nil && (m.verb == "release" || m.verb == "transfer"):
+		c := *a.closing
+		c.doubt = true
+		a.closing = &c
 	}
 }
 
@@ -65,8 +105,11 @@ func (p *lockPlay) hear(m *lockMessage, rev int64) error {
 		}
 		a.quits = a.quits || !p.lives(m.who) // its Else shows that the session is gone
 	case (m.verb == "release" || m.verb == "transfer") && rev > 0:
+		if a.closing != nil {
+			return p.tellClosed(m.who, claims.Applied)
+		}
 		a.hold, a.wants = Fence{}, false
-	case m.verb == "commit" && rev == 0:
+	case m.verb == "commit" && rev == 0 && a.closing == nil:
 		a.hold, a.wants = Fence{}, false
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,11 +26,16 @@ import (
 //	send force op s1       an operator takes the permit of s1's away
 //	arrive s1, unheard s1  as in the plays of the queue
 //	expire s1, evict s1    the session's lease ends; its key alone is deleted
+//	lose s1, late s1       the sender gives up; what it sent arrives later
+//	deny s1                etcd refuses the request outright
+//	step s1                s1 goes on by itself, with whatever it is doing
+//	lapse s1               the lease ends of a session whose key is gone
 //	backup, restore        etcd is taken back, and nobody notices
 type lockPlay struct {
 	*lockScript
 	etcd   memetcd.Store
 	actors []lockActor
+	late   []*lockMessage
 	told   lockSpec
 	backup *lockBackup
 	spent  lockFaults
@@ -43,6 +47,7 @@ type lockScript struct {
 	names  map[string]int
 	drop   func(builder, compare string) bool
 	shrink bool // nonces
+	lacks  lockKeepers
 }
 
 type lockBackup struct {
@@ -50,7 +55,7 @@ type lockBackup struct {
 	told lockSpec
 }
 
-type lockFaults struct{ lost, expired, evicted, junk, restored, nonces int }
+type lockFaults struct{ lost, expired, evicted, junk, restored, nonces, denied int }
 
 // lockActor is one session, and its one call of Acquire at a time.
 type lockActor struct {
@@ -65,6 +70,12 @@ type lockActor struct {
 	flight *lockMessage
 	calls  int
 	opened int
+	lined  int // counts its entries
+
+	closing  *lockClosing
+	gave     bool // its hold was given up by what it sent
+	followed bool // its hold was followed by a claim, or nothing: next
+	next     string
 }
 
 // lockMessage is a request on its way.
@@ -152,7 +163,7 @@ func (p *lockPlay) put(key, value string, lease int64) {
 
 func (p *lockPlay) copy() *lockPlay {
 	c := *p
-	c.actors, c.told = slices.Clone(p.actors), p.told.copy()
+	c.actors, c.late, c.told = slices.Clone(p.actors), slices.Clone(p.late), p.told.copy()
 	return &c
 }
 
@@ -224,6 +235,17 @@ func (p *lockPlay) run(line string) error {
 	case "unheard":
 		p.spent.lost++
 		return p.arrive(who, false)
+	case "lose":
+		return p.lose(who)
+	case "late":
+		return p.lateArrives(who)
+	case "deny":
+		p.spent.denied++
+		return p.deny(who)
+	case "step":
+		return p.step(who)
+	case "lapse":
+		return p.lapse(who)
 	case "expire":
 		p.spent.expired++
 		return p.end(who, func() error { return p.etcd.Revoke(p.actors[who].lease) })
@@ -245,177 +267,18 @@ func (p *lockPlay) end(who int, how func() error) error {
 	if err := how(); err != nil {
 		return err
 	}
+	p.withdrawn()
+	return nil
+}
+
+// withdrawn notes which entries have gone with their leases.
+func (p *lockPlay) withdrawn() {
 	p.told = p.told.copy()
-	for i, nonce := range p.told.wants { // entries go with their leases
+	for i, nonce := range p.told.wants {
 		if !slices.ContainsFunc(p.view().entries, func(e entryView) bool { return e.Claim == nonce }) {
 			p.told.wants[i] = ""
 		}
 	}
-	return nil
-}
-
-// send makes an actor's next request from what it reads now.
-func (p *lockPlay) send(verb string, who int, args []string) error {
-	a := &p.actors[who]
-	if a.flight != nil {
-		return errLockCannot
-	}
-	m := &lockMessage{who: who, verb: verb, heir: -1, owner: -1}
-	v := p.view()
-	switch verb {
-	case "acquire":
-		if a.wants {
-			return errLockCannot
-		}
-		a.me.nonce = p.nonce(who, a)
-		a.wants, a.quits, a.entry, a.hold = true, false, "", Fence{}
-		p.sendTake(m, slotView{key: p.keys.slot(int(args[0][0] - '0'))}, a)
-	case "next", "seize":
-		if err := p.sendNext(m, v, a); err != nil {
-			return err
-		}
-	case "quit":
-		if err := p.sendQuit(m, v, a); err != nil {
-			return err
-		}
-	default:
-		if err := p.sendHolder(m, v, a, args); err != nil {
-			return err
-		}
-	}
-	if m.txn.If == nil {
-		return nil // there was nothing to ask
-	}
-	if p.drop != nil {
-		m.txn.If = slices.DeleteFunc(slices.Clone(m.txn.If), func(c clientv3.Cmp) bool { return p.drop(m.builder, p.describe(m, c)) })
-	}
-	a.calls++
-	a.flight = m
-	return nil
-}
-
-// nonce draws the nonce of a call's claim.
-func (p *lockPlay) nonce(who int, a *lockActor) string {
-	a.opened++
-	p.spent.nonces++
-	switch {
-	case p.shrink:
-		return fmt.Sprintf("%016x", 0xf000-p.spent.nonces)
-	case p.backup != nil:
-		return fmt.Sprintf("%016x", 0x1000+p.spent.nonces)
-	}
-	p.spent.nonces = 0
-	return fmt.Sprintf("%016x", 0x100*(who+1)+a.opened)
-}
-
-func (p *lockPlay) sendTake(m *lockMessage, s slotView, a *lockActor) {
-	m.builder, m.slot, m.owner, m.me, m.entry = "take", p.slotOf(s.key), p.actorOf(s.Owner), a.me, a.entry
-	m.txn = p.take(s, a.me, a.entry, a.entRev, time.Time{})
-}
-
-// sendNext is one step of acquisition.run.
-func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
-	if !a.wants || a.quits || !a.hold.IsZero() {
-		return errLockCannot
-	}
-	if m.verb == "seize" {
-		for i := range v.slots {
-			v.slots[i].dead = true
-		}
-	}
-	switch step, slot, _ := v.decide(a.entry, a.me.nonce); step {
-	case stepGranted:
-		a.hold, a.entry = Fence{Key: slot.key, Token: Token(slot.rev), Nonce: a.me.nonce}, ""
-	case stepGone:
-		a.entry = ""
-	case stepTake:
-		p.sendTake(m, slot, a)
-	case stepEnqueue:
-		a.entry, a.entRev = p.keys.entry(a.me.sid, int64(a.opened)*10+int64(a.calls)), 0
-		m.builder, m.me, m.entry = "enqueue", a.me, a.entry
-		m.txn = p.enqueue(v, a.me, a.entry, clientv3.LeaseID(a.lease), time.Time{})
-	default:
-		return errLockCannot // it waits
-	}
-	return nil
-}
-
-// sendQuit is one attempt of acquisition.leave.
-func (p *lockPlay) sendQuit(m *lockMessage, v claimView, a *lockActor) error {
-	if !a.wants || !a.hold.IsZero() {
-		return errLockCannot
-	}
-	a.quits = true
-	for _, s := range v.slots {
-		if s.nonce == a.me.nonce {
-			p.sendRelease(m, Fence{Key: s.key, Token: Token(s.rev), Nonce: s.nonce}, v)
-			return nil
-		}
-	}
-	for _, e := range v.entries {
-		if e.Claim == a.me.nonce {
-			m.builder, m.me, m.entry = "withdraw", a.me, e.key
-			m.txn = p.withdraw(e.key, e.rev)
-			return nil
-		}
-	}
-	a.wants, a.entry = false, "" // gone
-	return p.gone(m.who)
-}
-
-func (p *lockPlay) sendRelease(m *lockMessage, f Fence, v claimView) {
-	m.builder, m.slot, m.fence = "release", p.slotOf(f.Key), f
-	if len(v.entries) > 0 {
-		m.heir, m.me, m.entry = p.actorOf(v.entries[0].Session), claimerOf(v.entries[0]), v.entries[0].key
-	}
-	m.txn, _ = p.release(f, v, time.Time{})
-}
-
-func claimerOf(e entryView) claimer {
-	return claimer{sid: e.Session, rev: e.SessionRev, nonce: e.Claim}
-}
-
-// sendHolder is what a holder does, or an operator to it.
-func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []string) error {
-	f := a.hold
-	if m.verb == "force" {
-		f = p.actors[p.names[args[0]]].hold
-	}
-	if f.IsZero() {
-		return errLockCannot
-	}
-	m.slot, m.fence = p.slotOf(f.Key), f
-	if m.verb == "commit" {
-		m.builder = "commit"
-		m.txn = Txn{If: f.Cmps(), Then: []clientv3.Op{clientv3.OpPut("/data", a.name)}, Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
-		return nil
-	}
-	if err := v.current(f); err != nil {
-		if m.verb != "force" { // told that it is fenced
-			a.hold, a.wants = Fence{}, false
-		}
-		return nil
-	}
-	switch m.verb {
-	case "release":
-		p.sendRelease(m, f, v)
-	case "transfer":
-		e, err := v.waiter(p.actors[p.names[args[0]]].me.sid, "l")
-		if err != nil {
-			return errLockCannot
-		}
-		m.builder, m.heir, m.me, m.entry = "transfer", p.names[args[0]], claimerOf(e), e.key
-		m.txn = p.transfer(f, e, time.Time{})
-	case "force":
-		heir := entryView{}
-		if len(v.entries) > 0 {
-			heir = v.entries[0]
-			m.heir, m.me, m.entry = p.actorOf(heir.Session), claimerOf(heir), heir.key
-		}
-		m.builder = "force"
-		m.txn = p.force(f, heir, holderRecord{By: "op"}, time.Time{})
-	}
-	return nil
 }
 
 // describe names a compare as claimRaces does.

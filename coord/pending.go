@@ -50,7 +50,8 @@ func (p *Pending) Wait(ctx context.Context) (Result, error) {
 
 // Fixed is closed once what etcd holds can not be changed by the Txn any more. It is
 // valid once Done is closed, and closed then unless the outcome is [ErrUnknown]: a late
-// original may be applied until its lane has ended.
+// original may be applied until its lane has ended, and one that was sent without a lane
+// for as long as what it compares is there.
 func (p *Pending) Fixed() <-chan struct{} {
 	if p.fixed != nil {
 		return p.fixed

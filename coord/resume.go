@@ -45,7 +45,8 @@ func resumeSession(ctx context.Context, store *Store, cfg SessionConfig) (*Sessi
 // Leave ends this process's part in the session and nothing else: it is renewed no
 // more, but its lease runs on, and its key and claims stay, so that another
 // process can resume it before the TTL is over. Done closes, with a cause that
-// matches [ErrClosed]. What was handed to the lanes is settled first. It is bounded
+// matches [ErrClosed]. What was handed to the lanes is settled first, and a claim that
+// no caller has, since its answer was lost, is given up. It is bounded
 // by ctx and joins every goroutine of the session.
 func (s *Session) Leave(ctx context.Context) error {
 	s.mu.Lock()
@@ -57,9 +58,9 @@ func (s *Session) Leave(ctx context.Context) error {
 	s.mu.Unlock()
 	defer close(s.closed)
 	s.end(fmt.Errorf("session left: %w", ErrClosed))
-	s.book.Leave()
+	err := s.book.Leave(ctx)
 	s.aside.close(ctx)
-	err := s.committer.drain(ctx)
+	err = errors.Join(err, s.committer.drain(ctx))
 	s.renewer.close()
 	s.wg.Wait()
 	if err = errors.Join(err, s.committer.Close(ctx)); err != nil {

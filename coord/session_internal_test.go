@@ -433,3 +433,41 @@ func TestASessionThatNeverGetsAnAnswerIsNotOpened(t *testing.T) {
 		}
 	})
 }
+
+// A session is well while it lives and every claim of it has somebody who can end it.
+func TestSessionHealthz(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newStubEtcd()
+		s := e.open(t, SessionConfig{})
+		if err := s.Healthz(); err != nil {
+			t.Errorf("a new session: %v", err)
+		}
+		denied := errors.New("denied")
+		mend := make(chan struct{})
+		if err := s.Keep("n", func(context.Context) error {
+			select {
+			case <-mend:
+				return nil
+			default:
+				return denied
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s.Book().Settle("n")
+		synctest.Wait()
+		if err := s.Healthz(); !errors.Is(err, denied) {
+			t.Errorf("with a claim that cannot be ended: got %v", err)
+		}
+		close(mend)
+		<-s.Book().Drained()
+		if err := s.Healthz(); err != nil {
+			t.Errorf("once it is ended: %v", err)
+		}
+		e.delete(s.key)
+		<-s.Done()
+		if err := s.Healthz(); !errors.Is(err, ErrSessionLost) {
+			t.Errorf("a lost session: got %v", err)
+		}
+	})
+}

@@ -82,12 +82,17 @@ type chaos struct {
 	procs   []*chaosProc
 	clients []*chaosClient
 	leaders []*history.Recorder
+	guests  []*guest
 
 	mu      sync.Mutex
 	ids     []string // that were enqueued, or may have been
 	outages int      // faults in force that leave nobody to serve
 	journal []string
 	began   time.Time
+	healed  time.Time // when the last fault was
+	told    []told    // to those who waited
+
+	counter, order written
 
 	loseMore atomic.Bool // see deal
 }
@@ -125,6 +130,8 @@ func (c *chaos) run(t *testing.T) {
 	stopLeaders := c.startLeaders(t)
 	operator := c.openBehind(t, c.rec, "operator")
 	producers := []*history.Queue{c.openBehind(t, c.rec, "producer0"), c.openBehind(t, c.rec, "producer1")}
+	c.park(t, producers[0])
+	guests := c.startGuests(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*c.cfg.duration)
 	defer cancel()
 	trouble, calm := context.WithCancel(ctx)
@@ -133,12 +140,21 @@ func (c *chaos) run(t *testing.T) {
 		wg.Go(func() { c.produce(trouble, q, i) })
 	}
 	wg.Go(func() { c.operate(trouble, operator) })
+	for _, visit := range guests {
+		wg.Go(func() { visit(trouble) })
+	}
 	wg.Go(func() { c.makeTrouble(trouble, t) })
 	c.awaitReached(ctx)
 	calm()
 	wg.Wait()
 	c.note("calm")
+	c.resume(t, queue)
+	c.quiesce(t, "healed", c.healed)
+	if _, err := operator.Cancel(bounded(t), parkedJob, workqueue.By{Actor: "chaos"}); err != nil {
+		t.Error(err)
+	}
 	c.drain(t, queue)
+	c.quiesce(t, "drained", time.Now())
 	stopLeaders()
 	c.stopWorkers(t)
 	c.judge(t)
@@ -198,7 +214,10 @@ func (c *chaos) makeTrouble(ctx context.Context, t *testing.T) {
 	deck := faults.NewDeck(c.env.Rand, c.menu())
 	inForce, everybody := make(chan struct{}, atOnce), make(chan struct{}, 1)
 	var healing sync.WaitGroup
-	defer healing.Wait()
+	defer func() {
+		healing.Wait()
+		c.healed = time.Now()
+	}()
 	for wait(ctx, time.Duration(rng.IntN(500))*time.Millisecond) {
 		inForce <- struct{}{}
 		f := c.deal(deck)
@@ -254,7 +273,8 @@ func (c *chaos) hitEverybody(ctx context.Context, token chan struct{}) (over fun
 // menu is what can go wrong in this run.
 func (c *chaos) menu() []faults.Weighted {
 	return slices.DeleteFunc(faults.Menu(c.cfg.members), func(w faults.Weighted) bool {
-		return !c.cfg.auth && w.Fault.Name() == faults.ExpireTokens{}.Name()
+		name := w.Fault.Name()
+		return !c.cfg.auth && (name == faults.ExpireTokens{}.Name() || name == faults.Demote{}.Name())
 	})
 }
 
@@ -286,6 +306,7 @@ var local = []faults.Fault{
 	faults.Kill{}, faults.Freeze{}, faults.Pause{}, faults.Pause{Reach: faults.Network}, faults.LoseAnswers{}, faults.Late{},
 	faults.LoseAnswers{Reach: faults.Network}, faults.Late{Reach: faults.Network}, faults.Drop{}, faults.Refuse{},
 	faults.Slow{}, faults.Slow{Reach: faults.Network}, faults.Revoke{}, faults.StepClock{By: 1}, faults.StepClock{By: -1},
+	faults.Deny{Denial: faults.Permission}, faults.Deny{Denial: faults.Permission, Part: "/leader"}, faults.Deny{Denial: faults.Space}, faults.Deny{Denial: faults.Size},
 	faults.SlowWatch{}, faults.ExpireTokens{}, faults.Compact{}, faults.Both(faults.Kill{}, faults.LoseAnswers{}),
 	faults.During(faults.Compact{}, faults.Freeze{}, 0), faults.Sequence(0, faults.LoseAnswers{}, faults.Late{}, faults.Drop{}),
 }
@@ -309,18 +330,23 @@ func (c *chaos) count(n int, kind history.MarkKind) {
 	}
 }
 
-// drain resumes the queue and blocks until no live job is left.
-func (c *chaos) drain(t *testing.T, queue *workqueue.Queue) {
+// resume undoes what operators have left.
+func (c *chaos) resume(t *testing.T, queue *workqueue.Queue) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
 	by := workqueue.By{Actor: "chaos", Reason: "drain"}
-	_, err := insist(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err := insist(bounded(t), func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, errors.Join(queue.Resume(ctx, by), queue.SetMode(ctx, c.cfg.mode, by))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// drain blocks until no live job is left.
+func (c *chaos) drain(t *testing.T, queue *workqueue.Queue) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
 	if err := queue.WaitEmpty(ctx); err != nil {
 		t.Errorf("the queue does not drain: %v", err)
 		for j, err := range queue.List(bounded(t), workqueue.Filter{}) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,7 +22,7 @@ var behaviours = []struct {
 	weight int
 }{
 	{"quick", 40}, {"slow", 12}, {"flaky", 8}, {"hopeless", 3}, {"permanent", 2}, {"panic", 2}, {"snooze", 6}, {"checkpoint", 8},
-	{"timeout", 2}, {"deaf", 1}, {"cancel", 2}, {"effect", 8}, {"chain", 6}, {"release", 2}, {"fail", 2},
+	{"timeout", 2}, {"deaf", 1}, {"cancel", 2}, {"effect", 8}, {"chain", 6}, {"release", 2}, {"fail", 2}, {"collide", 2},
 }
 
 // drawJob draws a job.
@@ -35,7 +36,7 @@ func drawJob(rng *rand.Rand, id string) workqueue.Params {
 	}
 	p.AtMostOnce = rng.IntN(20) == 0
 	switch p.Kind {
-	case "hopeless":
+	case "hopeless", "collide":
 		p.MaxAttempts = 2
 	case "timeout", "deaf":
 		p.Timeout = 150 * time.Millisecond
@@ -105,6 +106,11 @@ func (h chaosHandler) Handle(ctx context.Context, c *workqueue.Claim) ([]byte, e
 		return nil, h.rec.Complete(ctx, c, result, clientv3.OpPut(key, j.Owner))
 	case "chain":
 		return nil, h.chain(ctx, c, result)
+	case "collide": // the caller leaves, and what it left is refused behind it
+		early, cancel := context.WithTimeout(ctx, time.Duration(1+rand.IntN(20))*time.Millisecond)
+		defer cancel()
+		_ = completeWithJob(early, h.rec, h.q, c, result, parkedJob)
+		return result, nil
 	case "release":
 		if first {
 			return nil, h.rec.Release(ctx, c)
@@ -146,12 +152,28 @@ func (h chaosHandler) checkpoint(ctx context.Context, c *workqueue.Claim) error 
 
 // chain completes the job together with the enqueue of another.
 func (h chaosHandler) chain(ctx context.Context, c *workqueue.Claim, result []byte) error {
-	id, _, ops, err := h.q.EnqueueOps(workqueue.Params{ID: fmt.Sprintf("%s-next-%v", c.Job().ID, c.Token()), Kind: "quick"})
+	return completeWithJob(ctx, h.rec, h.q, c, result, fmt.Sprintf("%s-next-%v", c.Job().ID, c.Token()))
+}
+
+// parkedJob is a job that is there and is not due while anything goes wrong.
+const parkedJob = "parked"
+
+// park enqueues it.
+func (c *chaos) park(t *testing.T, q *history.Queue) {
+	t.Helper()
+	if _, err := q.Enqueue(bounded(t), workqueue.Params{ID: parkedJob, Kind: "quick", RunAt: time.Now().Add(24 * time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// completeWithJob completes a job together with the enqueue of another, recorded.
+func completeWithJob(ctx context.Context, rec *history.Recorder, q *workqueue.Queue, c *workqueue.Claim, result []byte, id string) error {
+	id, _, ops, err := q.EnqueueOps(workqueue.Params{ID: id, Kind: "quick"})
 	if err != nil {
 		return err
 	}
-	call := h.rec.Begin(ctx, history.Op{Client: c.Job().Owner, Verb: history.Enqueue, Queue: chaosQueue, ID: id})
-	err = h.rec.Complete(ctx, c, result, ops...)
+	call := rec.Begin(ctx, history.Op{Client: c.Job().Owner, Verb: history.Enqueue, Queue: chaosQueue, ID: id})
+	err = rec.Complete(ctx, c, result, ops...)
 	call.End(err, func(op *history.Op) {
 		switch op.Result {
 		case history.Refused:

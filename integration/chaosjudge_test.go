@@ -58,6 +58,9 @@ func (c *chaos) log() (*history.Log, error) {
 	for _, rec := range c.leaders {
 		log.Merge(rec.Log())
 	}
+	for _, g := range c.guests {
+		log.Merge(g.rec.Log())
+	}
 	return log.Merge(c.rec.Log()), nil
 }
 
@@ -101,6 +104,9 @@ func (c *chaos) judge(t *testing.T) {
 	if len(lost) > 0 {
 		t.Errorf("%d jobs are lost: %v", len(lost), lost)
 	}
+	c.judgeCounter(t, run.Events)
+	c.judgeOrder(t, run.Events)
+	c.judgeWaits(t, run.Events)
 	if err := c.rpcs.Err(); err != nil {
 		t.Error(err)
 	}

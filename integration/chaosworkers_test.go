@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,6 +37,7 @@ type serving struct {
 	Log       string // a file; empty keeps the record in memory
 	Endpoints []string
 	Stand     bool // for dispatcher too
+	Stints    bool // one worker after the other on a session that goes on
 	Login     login
 
 	rec   *history.Recorder
@@ -54,7 +57,11 @@ func (s serving) serve(ctx context.Context) (err error) {
 			err = errors.Join(err, errors.New("the client of etcd does not close"))
 		}
 	}()
-	q, err := insist(ctx, func(ctx context.Context) (*workqueue.Queue, error) { return workqueue.Open(ctx, cl, queueConfig(log)) })
+	q, err := insist(ctx, func(ctx context.Context) (*workqueue.Queue, error) {
+		cfg := queueConfig(log)
+		cfg.Identity = s.Proc
+		return workqueue.Open(ctx, cl, cfg)
+	})
 	if err != nil {
 		return nil
 	}
@@ -69,14 +76,32 @@ func (s serving) serve(ctx context.Context) (err error) {
 		wg.Wait()
 		err = errors.Join(err, memberErr)
 	}()
+	for ctx.Err() == nil && err == nil {
+		err = s.work(ctx, q, member)
+	}
+	return err
+}
+
+// work runs a worker until ctx ends, or its stint is over. That a first session was
+// denied is tried again.
+func (s serving) work(ctx context.Context, q *workqueue.Queue, member *coord.Member) error {
+	if s.Stints {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond+rand.N(3*time.Second))
+		defer cancel()
+	}
 	w, err := workqueue.NewWorker(q, s.rec.Handler(chaosHandler{s.rec, q}), workqueue.WorkerConfig{
-		Concurrency: theSize().concurrency, Member: member, Timeout: 10 * time.Second, Grace: time.Second, DrainTimeout: 5 * time.Second,
-		StandForDispatcher: s.Stand, Hooks: s.rec.Hooks(workqueue.Hooks{}),
+		Concurrency: theSize().concurrency, Member: member, SessionTTL: theSize().ttl, Timeout: 10 * time.Second, Grace: time.Second,
+		DrainTimeout: 5 * time.Second, StandForDispatcher: s.Stand, Hooks: s.rec.Hooks(workqueue.Hooks{}),
 	})
 	if err != nil {
 		return err
 	}
-	return w.Run(ctx)
+	err = w.Run(ctx)
+	if s.Stints && err != nil && strings.Contains(err.Error(), "handlers that ignore") {
+		return nil // a deaf one outlives its worker, as it would outlive its claim
+	}
+	return err
 }
 
 // insist tries until it works or ctx ends.
@@ -136,12 +161,19 @@ type chaosProc struct {
 
 func (p *chaosProc) name() string { return fmt.Sprintf("proc%d-%d", p.slot, p.n) }
 
+// living is the name of the process that runs.
+func (p *chaosProc) living() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.name()
+}
+
 func (p *chaosProc) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n++
 	log := filepath.Join(p.c.dir, p.name()+".jsonl")
-	conf, err := json.Marshal(serving{Proc: p.name(), Log: log, Endpoints: p.endpoints, Stand: true, Login: p.c.worker})
+	conf, err := json.Marshal(serving{Proc: p.name(), Log: log, Endpoints: p.endpoints, Stand: true, Stints: p.slot == 1, Login: p.c.worker})
 	if err != nil {
 		return err
 	}
@@ -254,7 +286,7 @@ func (c *chaos) startWorkers(t *testing.T) {
 		c.env.Clocks = append(c.env.Clocks, clock)
 		proc := fmt.Sprintf("inside%d", i)
 		w := &chaosClient{done: make(chan struct{}), serving: serving{
-			Proc: proc, Endpoints: c.network(t), Login: c.worker, rec: history.NewRecorder(proc), clock: clock.Read, dial: c.rpcs.DialOptions(),
+			Proc: proc, Endpoints: c.network(t), Login: c.worker, Stints: i%2 == 1, rec: history.NewRecorder(proc), clock: clock.Read, dial: c.watched(),
 		}}
 		var ctx context.Context
 		ctx, w.stop = context.WithCancel(context.Background())

@@ -19,7 +19,9 @@ const (
 	chaosRoot             = "/chaos/leasekit/"
 	chaosEffects          = "/chaos/effects/" // what jobs write with their results
 	chaosQueue            = "q"
+	chaosElections        = chaosRoot + "elections/"
 	adminUser, workerUser = "root", "worker"
+	workerRole            = "worker"
 	password              = "secret"
 )
 
@@ -61,6 +63,10 @@ func newChaosWorld(t *testing.T, cfg chaosConfig) *chaosWorld {
 	w.adminClient = w.dial(t, w.admin, w.cluster.Endpoints())
 	w.env = &faults.Env{
 		Cluster: w.cluster, Client: w.adminClient, Root: chaosRoot, Rand: cfg.rng("faults"), User: w.worker.User, Password: w.worker.Password,
+		Role: workerRole,
+	}
+	if cfg.auth {
+		w.env.Grants = chaosGrants[:1] // what they lead, and stand for
 	}
 	return w
 }
@@ -74,19 +80,28 @@ func enableAuth(t *testing.T, cl *clientv3.Client) {
 		func() error { _, err := cl.UserAdd(ctx, adminUser, password); return err },
 		func() error { _, err := cl.UserGrantRole(ctx, adminUser, "root"); return err },
 		func() error { _, err := cl.UserAdd(ctx, workerUser, password); return err },
-		func() error { _, err := cl.RoleAdd(ctx, "worker"); return err },
-		func() error {
-			_, err := cl.RoleGrantPermission(ctx, "worker", "/chaos/", clientv3.GetPrefixRangeEnd("/chaos/"),
-				clientv3.PermissionType(clientv3.PermReadWrite))
-			return err
-		},
-		func() error { _, err := cl.UserGrantRole(ctx, workerUser, "worker"); return err },
-		func() error { _, err := cl.AuthEnable(ctx); return err },
+		func() error { _, err := cl.RoleAdd(ctx, workerRole); return err },
+		func() error { _, err := cl.UserGrantRole(ctx, workerUser, workerRole); return err },
 	} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for _, g := range chaosGrants {
+		if _, err := cl.RoleGrantPermission(ctx, workerRole, g.Key, g.End, clientv3.PermissionType(clientv3.PermReadWrite)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := cl.AuthEnable(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// chaosGrants are what workers may read and write, in parts, so that one can be taken.
+var chaosGrants = []faults.Grant{
+	{Key: chaosElections, End: clientv3.GetPrefixRangeEnd(chaosElections)},
+	{Key: "/chaos/", End: chaosElections},
+	{Key: clientv3.GetPrefixRangeEnd(chaosElections), End: clientv3.GetPrefixRangeEnd("/chaos/")},
 }
 
 // login is a user and a password, or neither.
@@ -160,7 +175,15 @@ func (w *chaosWorld) openAdmin(t *testing.T) *workqueue.Queue {
 // dialBehind returns a worker's client that has a network of its own.
 func (w *chaosWorld) dialBehind(t *testing.T) *clientv3.Client {
 	t.Helper()
-	return w.dial(t, w.worker, w.network(t), w.rpcs.DialOptions()...)
+	return w.dial(t, w.worker, w.network(t), w.watched()...)
+}
+
+// watched are the options of a client in this process: what it sends is looked at, and
+// can be denied.
+func (w *chaosWorld) watched() []grpc.DialOption {
+	plan := &etcdtest.Plan{}
+	w.env.Plans = append(w.env.Plans, plan)
+	return append(w.rpcs.DialOptions(), plan.DialOptions()...)
 }
 
 // openBehind opens the queue for a client that has a network of its own, recorded

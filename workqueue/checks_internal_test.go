@@ -42,10 +42,11 @@ func TestAnOrphanIsSeenToBeOne(t *testing.T) {
 func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 	txns := testTxns(t, "/t/")
 	const me = "me.0000000000000001"
-	kept, unread := 0, 0
+	kept, unread, inBook := 0, 0, map[string]bool{}
 	b := &inbox{
 		keys: txns.keys, sid: me, prefix: txns.keys.Inbox(me), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		keep: func(located) { kept++ }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
+		has:  func(nonce string) bool { return inBook[nonce] },
+		keep: func(at located) { kept++; inBook[at.record.Nonce] = true }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
 	}
 	mine, _ := jobIn("claimed")
 	mine.Owner = me
@@ -63,6 +64,14 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 	b.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Assigned(me, "x"), mine, 21)}, 21)
 	if kept != 1 || len(b.waiting()) != 1 {
 		t.Errorf("%d entries of its own were taken up, want 1", kept)
+	}
+	later := &inbox{
+		keys: b.keys, sid: me, prefix: b.prefix, entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		has: b.has, keep: b.keep, forget: b.forget, unread: b.unread,
+	}
+	later.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Assigned(me, "x"), mine, 21)}, 21)
+	if kept != 1 || len(later.waiting()) != 0 || later.idle() {
+		t.Errorf("%d entries, of which the book has one, were taken up; %d are to be begun", kept, len(later.waiting()))
 	}
 }
 
@@ -82,7 +91,7 @@ func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	defer s.Close(t.Context())
 	r, _ := jobIn("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
-	if c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: 7}); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: 7}, false); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
 		if c != nil {
 			s.Book().Untrack(r.Nonce)

@@ -30,6 +30,8 @@ type stageSet struct {
 	// exact keeps revisions as they are, for etcd that is taken back: else states that
 	// differ only in how many revisions went by are one state.
 	exact bool
+	// lacks is which keeper is taken away.
+	lacks keepers
 }
 
 // explore tries every interleaving, or as many states as limit allows.
@@ -46,6 +48,8 @@ func (set stageSet) explore(drop func(builder, compare string) bool, limit int) 
 			return next, true, err
 		},
 		Encode: enc.encode,
+		Fair:   set.fair(),
+		Rest:   (*play).rests,
 		Limit:  limit,
 	}.Run(set.start(drop))
 }
@@ -57,6 +61,7 @@ func (set stageSet) start(drop func(builder, compare string) bool) *play {
 		panic(err)
 	}
 	p := newPlay(space, set.cast...)
+	p.lacks = set.lacks
 	p.nonce, p.perJob, p.drop, p.doubled = set.nonces, set.params, drop, set.faults.twice > 0
 	p.open()
 	for _, line := range set.setup {
@@ -76,14 +81,20 @@ func (set stageSet) start(drop func(builder, compare string) bool) *play {
 // running them.
 func (set stageSet) choices(p *play) (lines []string) {
 	f, s := set.faults, p.spent
+	fair := set.isLive()
 	for i := range p.actors {
 		a := &p.actors[i]
 		switch {
 		case a.crashed:
+		case a.doubt:
+			lines = append(lines, "learn "+a.name)
 		case a.flight != nil:
 			lines = append(lines, "arrive "+a.name)
 			if s.lost < f.lost {
 				lines = append(lines, "unheard "+a.name, "lose "+a.name)
+			}
+			if s.denied < f.denied {
+				lines = append(lines, "deny "+a.name)
 			}
 		default:
 			if a.calls < set.max[a.name] {
@@ -93,7 +104,9 @@ func (set stageSet) choices(p *play) (lines []string) {
 				}
 			}
 			if a.sess.id != "" {
-				lines = append(lines, "take "+a.name+" x")
+				for _, job := range p.jobs {
+					lines = append(lines, "take "+a.name+" "+job)
+				}
 			}
 		}
 		if slices.ContainsFunc(p.late, func(m *message) bool { return m.who == i }) {
@@ -104,6 +117,9 @@ func (set stageSet) choices(p *play) (lines []string) {
 		}
 		if a.sess.id == "" {
 			continue
+		}
+		if fair {
+			lines = append(lines, "settle "+a.name, "lapse "+a.name)
 		}
 		if s.expired < f.expired {
 			lines = append(lines, "expire "+a.name)
@@ -180,11 +196,21 @@ func (e *encoder) play(b []byte, p *play) []byte {
 	}
 	b = e.spec(b, p.told)
 	s := p.spent
-	return append(b, byte(s.lost), byte(s.expired), byte(s.crashed), byte(s.forgotten), byte(s.restored), byte(s.foreign), byte(s.twice), byte(s.led), byte(s.left), byte(s.evicted), byte(s.hands), byte(p.nonces))
+	return append(b, byte(s.lost), byte(s.expired), byte(s.crashed), byte(s.forgotten), byte(s.restored), byte(s.foreign), byte(s.twice), byte(s.led), byte(s.left), byte(s.evicted), byte(s.hands), byte(s.denied), byte(p.nonces))
 }
 
 func (e *encoder) actor(b []byte, a *actor) []byte {
-	b = append(b, 'a', byte(a.calls), flags(a.crashed, a.unsure, a.hold != nil))
+	b = append(b, 'a', byte(a.calls), flags(a.crashed, a.unsure, a.hold != nil, a.ended, a.doubt, a.reg.serving, a.reg.leaving, a.reg.left))
+	b = binary.AppendVarint(append(b, byte(a.reg.tries), flags(a.reg.sure)), e.rank(a.reg.rev))
+	for _, nonce := range a.reg.nonces {
+		b = append(b, nonce...)
+	}
+	for _, c := range a.book {
+		b = append(append(append(append(b, 'b'), c.nonce...), c.job...), byte(c.state))
+	}
+	for _, nonce := range a.script {
+		b = append(append(b, 's'), nonce...)
+	}
 	b = append(binary.AppendVarint(b, e.rank(int64(a.term.Token))), a.term.Nonce...)
 	if h := a.hold; h != nil {
 		b = binary.AppendVarint(b, e.rank(h.at.rev))

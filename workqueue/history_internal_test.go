@@ -115,7 +115,7 @@ func TestAnInboxTellsHistoriesApart(t *testing.T) {
 	adopted, forgotten := 0, 0
 	b := &inbox{
 		keys: txns.keys, sid: r.Owner, prefix: txns.keys.Inbox(r.Owner), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		keep: func(located) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
+		has: func(string) bool { return false }, keep: func(located) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
 	}
 	for range 2 {
 		b.Reset([]*mvccpb.KeyValue{old}, 10)
@@ -155,13 +155,13 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	}
 	other := *r
 	other.Nonce = coord.NewNonce()
-	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a claim of another history", c, err)
 		if c != nil {
 			s.Book().Untrack(other.Nonce)
 		}
 	}
-	c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: resp.Header.Revision})
+	c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: resp.Header.Revision}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,9 @@ type Settlement struct {
 	// Refused tells that the write was refused, because the claim was no longer
 	// current: a late result.
 	Refused bool
-	// Err is why the write did not succeed; nil when it was accepted.
+	// Err is why the write did not succeed; nil when it was accepted. Where it matches
+	// [coord.ErrUnknown], the worker goes on with the write for as long as the session
+	// lives.
 	Err error
 }
 

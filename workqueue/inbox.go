@@ -21,8 +21,9 @@ type inbox struct {
 	keys   coord.QueueKeys
 	sid    string
 	prefix string
-	// keep and forget tell the session's book of the claims that are here, and unread of
-	// an entry that this program cannot read.
+	// has tells whether the session's book has a claim already; keep and forget tell it of
+	// the claims that are here, and unread of an entry that this program cannot read.
+	has    func(nonce string) bool
 	keep   func(located)
 	forget func(nonce string)
 	unread func(kv *mvccpb.KeyValue)
@@ -41,9 +42,11 @@ type inbox struct {
 type inboxEntry struct {
 	key string
 	at  located
-	// begun: a handler has the job, or it is being given back.
+	// begun: a handler has the job, or it is being given back, or handed in.
 	begun bool
-	claim *Claim // once its handler begins
+	// listed: it was there when the inbox was read, so its claim may be over by now.
+	listed bool
+	claim  *Claim // once its handler begins
 }
 
 var _, _ coord.Sink = (*inbox)(nil), ownEntry{}
@@ -57,6 +60,7 @@ func newInbox(q *Queue, s *coord.Session) *inbox {
 				return q.giveBack(ctx, s, at.record.ID, at.record.Nonce, unbegun("the session is closed"))
 			})
 		},
+		has:    s.Book().Has,
 		forget: s.Book().Untrack,
 		unread: func(kv *mvccpb.KeyValue) { q.returnAssigned(s, kv, event{}) },
 	}
@@ -69,7 +73,7 @@ func (b *inbox) Reset(kvs []*mvccpb.KeyValue, rev int64) {
 	seen := map[string]struct{}{}
 	for _, kv := range kvs {
 		seen[string(kv.Key)] = struct{}{}
-		b.put(kv)
+		b.put(kv, true)
 	}
 	for key := range b.entries {
 		if _, ok := seen[key]; !ok {
@@ -85,7 +89,7 @@ func (b *inbox) Apply(events []*clientv3.Event, _ int64) {
 	defer b.mu.Unlock()
 	for _, ev := range events {
 		if ev.Type == clientv3.EventTypePut {
-			b.put(ev.Kv)
+			b.put(ev.Kv, false)
 		} else {
 			b.drop(string(ev.Kv.Key), ev.Kv.ModRevision)
 		}
@@ -123,7 +127,7 @@ func (b *inbox) isUnlisted() bool {
 }
 
 // put takes an entry in. Called with mu held.
-func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
+func (b *inbox) put(kv *mvccpb.KeyValue, listed bool) *inboxEntry {
 	key := string(kv.Key)
 	if old := b.entries[key]; old != nil {
 		if old.at.isFrom(kv) {
@@ -139,9 +143,13 @@ func (b *inbox) put(kv *mvccpb.KeyValue) *inboxEntry {
 		b.unread(kv)
 		return nil
 	}
-	e := &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}}
+	e := &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}, listed: listed}
 	b.entries[key] = e
-	b.keep(e.at)
+	// An earlier worker of the session may have left it to the book: its result is on
+	// its way, and no second handler may run under its token.
+	if e.begun = b.has(r.Nonce); !e.begun {
+		b.keep(e.at)
+	}
 	return e
 }
 
@@ -244,12 +252,13 @@ func (b *inbox) close() {
 	b.closed = true
 }
 
-// claimAssigned makes a claim of an inbox entry, and reads what lies beside it.
+// claimAssigned makes a claim of an inbox entry, and reads what lies beside it, and
+// whether it is current still, where that is not known.
 // What it reads counts only while the claim is current: a later job of that id has
 // another payload.
-func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located) (*Claim, error) {
+func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located, listed bool) (*Claim, error) {
 	c := q.newClaim(s, at)
-	if at.record.Beside > 0 || at.record.Attempt > 1 {
+	if listed || at.record.Beside > 0 || at.record.Attempt > 1 {
 		id := at.record.ID
 		resp, err := q.store.Read(ctx, clientv3.OpGet(c.fence.Key),
 			clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))

@@ -29,6 +29,11 @@ import (
 //	lose w1                the sender gives up; the request is still on its way
 //	late w1                what was on its way arrives
 //	twice w1               the last request arrives once more
+//	deny w1                etcd refuses the request outright: no right, or no space
+//	learn w1               after that, what became of an earlier try is read
+//	settle w1              what is left to the process's book goes on
+//	desert w1              the caller leaves its claim to the book
+//	lapse w1               the lease ends that no process renews
 type play struct {
 	*script
 	etcd     memetcd.Store
@@ -55,13 +60,14 @@ type script struct {
 	real   *liveServer                        // instead of etcd in memory
 	leases int64                              // where lease IDs begin
 	perJob Params
+	lacks  keepers
 	// doubled tells that the network may deliver a request twice.
 	doubled bool
 	epoch   int // of the calls, whose numbers begin anew after the setup
 }
 
 // spent counts the faults and interventions, which the explorer bounds.
-type spent struct{ lost, expired, crashed, forgotten, restored, foreign, twice, led, left, evicted, hands int }
+type spent struct{ lost, expired, crashed, forgotten, restored, foreign, twice, led, left, evicted, hands, denied int }
 
 // backup is etcd as it was once.
 type backup struct {
@@ -86,6 +92,12 @@ type actor struct {
 	sess    session
 	lease   int64
 	crashed bool
+	ended   bool     // its lease has
+	old     bool     // its program cannot read what a newer one writes
+	book    []booked // of its session's claims, as this process keeps it
+	script  []string // claims that are used by their tokens
+	reg     registered
+	doubt   bool     // what became of a closing is read, once that can change no more
 	hold    *hold    // the claim that a worker works on
 	flight  *message // under way
 	unsure  bool     // flight repeats a request whose outcome is unknown
@@ -98,7 +110,7 @@ type hold struct {
 	at    located
 	fence coord.Fence
 	noted int64 // the progress key's revision as last seen
-	seq   int   // counts its checkpoints
+	seq   int   // of its last checkpoint
 	job   string
 }
 

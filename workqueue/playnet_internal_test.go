@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
 // verdict is what a sender is told of a request. It must be true.
@@ -100,7 +101,6 @@ func (p *play) deliver(m *message) (*clientv3.TxnResponse, string, error) {
 	if p.real != nil {
 		return resp, p.describe(m), nil
 	}
-	p.told = p.told.copy()
 	p.calls = slices.Clone(p.calls)
 	p.calls[m.call].applied++
 	if n := p.calls[m.call].applied; n > 1 {
@@ -109,6 +109,7 @@ func (p *play) deliver(m *message) (*clientv3.TxnResponse, string, error) {
 	if p.calls[m.call].told == toldRefused {
 		return resp, "", violation("%s was told that its %s is refused, and then it was applied", p.actors[m.who].name, m.verb)
 	}
+	p.told = p.told.copy()
 	if err := p.judge(m, &was, resp.Header.Revision); err != nil {
 		return resp, "", err
 	}
@@ -124,6 +125,11 @@ func (p *play) describe(m *message) string {
 		return "applied"
 	case "remove":
 		return "applied: deleted"
+	case "register":
+		if m.forGood {
+			return "applied: it has left"
+		}
+		return "applied: it serves"
 	case "relocate":
 		return "applied: it is " + p.jobs[m.there]
 	}
@@ -161,6 +167,8 @@ func (p *play) gaveUp(m *message) error {
 			a.unsure = true // the same is under way again
 			return nil
 		}
+	case "claim", "reclaim":
+		a.moves(m.n.record.Nonce, claims.Deserted) // its caller has gone
 	}
 	a.flight = nil
 	return p.tell(m, toldUnknown)
@@ -171,9 +179,14 @@ func (p *play) hear(m *message, resp *clientv3.TxnResponse) error {
 	a := &p.actors[m.who]
 	unsure := a.unsure
 	a.flight, a.unsure = nil, false
-	switch {
-	case resp == nil:
+	if resp == nil {
+		p.notMade(m)
 		return p.tell(m, toldRefused)
+	}
+	if err := p.answered(m, resp); err != nil {
+		return err
+	}
+	switch {
 	case resp.Succeeded:
 		p.took(m, resp.Header.Revision)
 		return p.tell(m, toldApplied)
@@ -182,7 +195,20 @@ func (p *play) hear(m *message, resp *clientv3.TxnResponse) error {
 	case m.builder == "progress":
 		return p.judgeNote(m, resp, unsure)
 	}
+	p.notMade(m)
 	return p.tell(m, toldRefused)
+}
+
+// notMade is a request that certainly was not applied: a claim is none, and one that was
+// to be closed is open as before.
+func (p *play) notMade(m *message) {
+	a := &p.actors[m.who]
+	switch {
+	case m.builder == "claim" || m.builder == "reclaim":
+		a.moves(m.n.record.Nonce, claims.NotMade)
+	case m.builder == "close" && m.verb != "reconcile":
+		a.moves(m.fence.Nonce, claims.Open)
+	}
 }
 
 // took is what a process knows after it was told of its success.
@@ -191,14 +217,16 @@ func (p *play) took(m *message, rev int64) {
 	switch m.builder {
 	case "claim", "reclaim":
 		if !m.n.claims() {
+			a.moves(m.n.record.Nonce, claims.NotMade)
 			return
 		}
 		at := located{record: m.n.record, where: inJobs, rev: rev}
-		a.hold = &hold{at: at, fence: m.fenceOf(at), job: m.job}
+		a.holds(&hold{at: at, fence: m.fenceOf(at), job: m.job})
 		if m.seen.record.Attempt > 0 { // else nobody reads it: see readBeside
 			a.hold.noted = p.modRev(m.q.keys.Progress(m.id))
 		}
 	case "close":
+		a.moves(m.fence.Nonce, claims.Closed)
 		if m.verb != "reconcile" {
 			a.hold = nil
 		}
@@ -213,9 +241,10 @@ func (p *play) took(m *message, rev int64) {
 // our own success, and the trail tells.
 func (p *play) judgeEnd(m *message, unsure bool) verdict {
 	if p.lookupHeld(m) {
+		p.notMade(m)
 		return toldRefused // for what the caller joined to it: the claim stays
 	}
-	p.actors[m.who].hold = nil
+	p.actors[m.who].ends()
 	if !unsure {
 		return toldRefused
 	}
@@ -249,7 +278,7 @@ func (p *play) judgeNote(m *message, resp *clientv3.TxnResponse, unsure bool) er
 		a.flight = &again
 		return nil
 	}
-	a.hold = nil
+	a.ends()
 	if unsure {
 		return p.tell(m, toldUnknown)
 	}
@@ -267,8 +296,13 @@ func (p *play) take(who int, id string) error {
 	a := &p.actors[who]
 	h := p.homeOf(id)
 	kv := p.lookup(h.q.keys.Assigned(a.sess.id, h.id))
-	if kv == nil || a.crashed {
+	switch {
+	case kv == nil || a.crashed:
 		return cannot("nothing is assigned to %s", a.name)
+	case a.old || !a.reg.serving:
+		return cannot("%s cannot read it, or has left", a.name)
+	case a.hold != nil && a.hold.job != id:
+		return cannot("%s is busy", a.name)
 	}
 	r, err := decodeOnce(kv.Value)
 	if err != nil {
@@ -278,7 +312,7 @@ func (p *play) take(who int, id string) error {
 		return cannot("%s has begun it", a.name)
 	}
 	at := located{record: r, where: inJobs, rev: kv.ModRevision}
-	a.hold = &hold{at: at, fence: h.fenceOf(at), noted: p.modRev(h.q.keys.Progress(h.id)), job: id}
+	a.holds(&hold{at: at, fence: h.fenceOf(at), noted: p.modRev(h.q.keys.Progress(h.id)), job: id})
 	return nil
 }
 

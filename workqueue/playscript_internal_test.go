@@ -50,6 +50,22 @@ func (p *play) run(line string) (string, error) {
 		return p.twice(who)
 	case "take":
 		return "", p.take(who, words[1])
+	case "deny":
+		return p.deny(who)
+	case "learn":
+		return p.learn(who)
+	case "settle":
+		return p.settle(who)
+	case "desert":
+		return "", p.desert(who)
+	case "lapse":
+		return p.lapse(who)
+	case "share":
+		p.share(who, p.names[words[1]])
+		return "", nil
+	case "older":
+		p.actors[who].old = true
+		return "", nil
 	}
 	if err := p.send(verb, who, words[1:]); err != nil || sending {
 		return "", err
@@ -69,6 +85,7 @@ var stages = map[string]func(p *play, words []string) (string, error){
 	"backup":   stageBackup,
 	"restore":  stageRestore,
 	"foreign":  stageForeign,
+	"depart":   stageDepart,
 	"show":     stageShow,
 }
 
@@ -88,7 +105,7 @@ func stageExpire(p *play, words []string) (string, error) {
 		return "", cannot("it has no session")
 	}
 	p.spent.expired++
-	p.revoke(a.lease)
+	p.endLease(a)
 	return "", nil
 }
 
@@ -113,7 +130,7 @@ func stageCrash(p *play, words []string) (string, error) {
 	if a.flight != nil {
 		p.late = append(p.late, a.flight)
 	}
-	a.crashed, a.flight, a.hold, a.unsure = true, nil, nil, false
+	a.crashed, a.flight, a.hold, a.unsure, a.doubt, a.book, a.reg = true, nil, nil, false, false, nil, registered{}
 	return "", nil
 }
 
@@ -128,26 +145,6 @@ func stageForget(p *play, _ []string) (string, error) {
 			p.told.jobs[i] = jobSpec{}
 		}
 	}
-	return "", nil
-}
-
-func stageRegister(p *play, words []string) (string, error) {
-	a, err := p.named(words)
-	if err != nil || !p.lives(a.sess) {
-		return "", cannot("it has no session")
-	}
-	p.spent.hands++
-	p.put(p.keys.Worker(a.sess.id), `{"w":"`+middleNonce+`","concurrency":1}`, a.lease)
-	return "", nil
-}
-
-func stageLeave(p *play, words []string) (string, error) {
-	a, err := p.named(words)
-	if err != nil || p.serves(p.txns, a.sess.id) == 0 {
-		return "", cannot("it is not registered")
-	}
-	p.spent.left++
-	p.put(p.keys.Worker(a.sess.id), `{"w":"`+middleNonce+`","left":true}`, a.lease)
 	return "", nil
 }
 

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/claims"
 )
 
 // errCannot tells that an actor cannot do what a line says: the explorer goes on, a
@@ -47,6 +48,7 @@ func (p *play) send(verb string, who int, args []string) error {
 		return err
 	}
 	p.strip(m)
+	p.booking(m)
 	a.calls++
 	a.flight, a.unsure = m, false
 	for len(p.calls) <= m.call {
@@ -72,6 +74,9 @@ func init() {
 		"release":    closes(verbRelease),
 		"quit":       closes(verbCancel),
 		"checkpoint": sendCheckpoint,
+		"register":   sendRegister,
+		"leave":      sendLeave,
+		"return":     sendReturn,
 		"reconcile":  sendReconcile,
 		"cancel":     intervenes(verbCancel),
 		"requeue":    intervenes(verbRequeue),
@@ -282,20 +287,22 @@ func (p *play) joinTerm(m *message, dispatcher string) error {
 	return err
 }
 
-// sendReconcile gives back a claim of the worker's session that its process does not
-// know.
+// sendReconcile puts on its way what settle does at once: the process gives back a claim
+// that is left to its book.
 func sendReconcile(p *play, m *message, _ []string) error {
-	if err := p.read(m); err != nil {
+	a := &p.actors[m.who]
+	for _, e := range a.book {
+		if e.job != m.job || e.state != claims.Abandoned || !p.fixed(m.who, e.nonce) {
+			continue
+		}
+		over, err := p.giveBack(m, e)
+		if over {
+			a.moves(e.nonce, claims.Closed)
+			err = cannot("%s is not claimed by %s any more", m.job, a.name)
+		}
 		return err
 	}
-	a, r := p.actors[m.who], m.seen.record
-	known := a.hold != nil && a.hold.fence.Nonce == r.Nonce
-	if m.seen.where != inJobs || r.Owner != a.sess.id || known || r.Assigned {
-		return cannot("%s is no stray of %s", m.job, a.name)
-	}
-	e := p.event(verbRelease, m)
-	e.token, e.err = coord.Token(m.seen.rev), "stray"
-	return p.sendClose(m, m.seen, m.fenceOf(m.seen), e)
+	return cannot("%s is no stray of %s", m.job, a.name)
 }
 
 // queue is the one of the message, as a process has it that does not talk to etcd.
@@ -319,6 +326,9 @@ func sendCheckpoint(p *play, m *message, _ []string) error {
 		return err
 	}
 	m.txn = m.q.progress(h.fence, m.id, string(value), h.noted)
+	asked := *h
+	asked.seq = m.seq // there may be one from now on
+	p.actors[m.who].hold = &asked
 	return nil
 }
 

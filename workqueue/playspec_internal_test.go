@@ -76,8 +76,13 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 		return p.judgeEnqueue(j, m)
 	case "claim", "reclaim", "assign":
 		return p.judgeClaim(j, m, was, rev)
-	case "close":
-		if !j.exists || !j.claimed || int64(m.fence.Token) != j.token || j.owner != p.ownerOf(m) {
+	case "register":
+		return p.judgeRegister(m, was)
+	case "returnUnread", "close":
+		if m.verb == "reconcile" && j.claimed && j.owner != m.who && !j.assigned {
+			return violation("%s gives back job %s, which %s has claimed", who, m.job, p.actors[j.owner].name)
+		}
+		if !j.exists || !j.claimed || int64(m.fence.Token) != j.token || !p.ownedAsSeen(j, m) {
 			return violation("%s: %s of job %s was accepted under token %d, which is superseded", who, m.verb, m.job, m.fence.Token)
 		}
 		if payloadOf(m.seen.record) != j.payload {
@@ -94,7 +99,7 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 		}
 		return j.close(m, p)
 	case "progress":
-		if !j.claimed || int64(m.fence.Token) != j.token || j.owner != p.ownerOf(m) {
+		if !j.claimed || int64(m.fence.Token) != j.token || !p.ownedAsSeen(j, m) {
 			return violation("%s: a checkpoint of job %s was accepted under token %d, which is superseded", who, m.job, m.fence.Token)
 		}
 		if j.noteToken == j.token && m.seq <= j.noteSeq {
@@ -129,9 +134,9 @@ func (m *message) seenOther(now config) bool {
 	return was.Paused != now.Paused || was.Mode != now.Mode
 }
 
-// ownerOf is whose claim a closing request ends.
-func (p *play) ownerOf(m *message) int {
-	return slices.IndexFunc(p.actors, func(a actor) bool { return a.sess.id == m.seen.record.Owner })
+// ownedAsSeen tells whether a closing request ends the claim of the session that has it.
+func (p *play) ownedAsSeen(j *jobSpec, m *message) bool {
+	return p.actors[j.owner].sess.id == m.seen.record.Owner
 }
 
 func (p *play) judgeEnqueue(j *jobSpec, m *message) error {
@@ -304,8 +309,8 @@ func (p *play) consistent() error {
 
 // inboxes holds the inboxes against the claims.
 func (p *play) inboxes(j *jobSpec, h home, id string) error {
-	for i, a := range p.actors {
-		want := j.exists && j.claimed && j.assigned && j.owner == i
+	for _, a := range p.actors {
+		want := j.exists && j.claimed && j.assigned && p.actors[j.owner].sess == a.sess
 		if got := p.lookup(h.q.keys.Assigned(a.sess.id, h.id)) != nil; got != want {
 			return violation("job %s is in the inbox of %s: %v", id, a.name, got)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/leasekit/leasekit/coord"
 )
 
@@ -18,18 +20,34 @@ func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string
 	if err != nil {
 		return fmt.Errorf("give back job %s: %w", id, err)
 	}
-	if len(resp.Kvs) == 0 || coord.NonceOf(resp.Kvs[0].Value) != nonce {
+	if len(resp.Kvs) == 0 {
 		return nil
 	}
-	r, err := decodeRecord(resp.Kvs[0].Value)
-	if err != nil {
+	r, err := claimIn(resp.Kvs[0], nonce)
+	switch {
+	case err != nil:
 		return fmt.Errorf("give back job %s: %w", id, err)
+	case r == nil:
+		return nil
 	}
 	err = q.release(ctx, s, located{record: r, where: inJobs, rev: resp.Kvs[0].ModRevision}, e)
 	if err != nil && !errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("give back job %s: %w", id, err)
 	}
 	return nil
+}
+
+// claimIn is the claim of a nonce, nil where the job's key holds none: a reclaim may
+// have put the job back under it.
+func claimIn(kv *mvccpb.KeyValue, nonce string) (*record, error) {
+	if coord.NonceOf(kv.Value) != nonce {
+		return nil, nil
+	}
+	r, err := decodeRecord(kv.Value)
+	if err != nil || !r.claimed() {
+		return nil, err
+	}
+	return r, nil
 }
 
 // release gives back a claim of the session as it was read.

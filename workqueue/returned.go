@@ -29,10 +29,10 @@ func (q *Queue) returnAssigned(s *coord.Session, kv *mvccpb.KeyValue, e event) {
 		q.returnUnread(s, kv, p.ID, err)
 		return
 	}
-	if q.index.worksOn(r) {
-		return // its handler's claim is in the book
-	}
 	book := s.Book()
+	if q.index.worksOn(r) || book.Abandoned(r.Nonce) {
+		return // its handler's claim is in the book, or its result is being handed in
+	}
 	end := func(ctx context.Context) error { return q.giveBack(ctx, s, r.ID, r.Nonce, e) }
 	if s.Keep(r.Nonce, end) == nil && book.Replace(r.Nonce, end) {
 		book.Settle(r.Nonce)

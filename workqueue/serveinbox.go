@@ -143,7 +143,7 @@ func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c can
 // takeAssigned makes a claim of an entry; nil means that nothing came of it.
 func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Claim, time.Time) {
 	began := time.Now()
-	claim, err := w.q.claimAssigned(w.hard, s, e.at)
+	claim, err := w.q.claimAssigned(w.hard, s, e.at, e.listed)
 	switch {
 	case errors.Is(err, errMissed):
 		w.hooks.Missed()

@@ -148,15 +148,13 @@ func isClosed(err error) bool {
 }
 
 // leaveTo leaves the claim to its session's book, since its handler has returned: the
-// event is handed in for as long as the session lives.
-func (c *Claim) leaveTo(e event) {
+// event is handed in for as long as the session lives. It is false when it does not.
+func (c *Claim) leaveTo(e event) bool {
 	if c.session == nil {
-		return
+		return false
 	}
 	book := c.session.Book()
-	if book.Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) }) {
-		book.Settle(c.fence.Nonce)
-	}
+	return book.Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) }) && book.Settle(c.fence.Nonce)
 }
 
 // handIn closes the claim by an event. A refusal that would come again counts as a

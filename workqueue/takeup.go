@@ -50,7 +50,7 @@ func (q *Queue) TakeUp(ctx context.Context, id string, token coord.Token, nonce 
 
 // provenBy tells whether what was found is the claim of that token.
 func (l located) provenBy(token coord.Token, nonce string) bool {
-	return l.where == inJobs && l.record.claimed() && coord.Token(l.rev) == token && /*mutant:takeup-nonce*/ (nonce == "" || nonce == l.record.Nonce)
+	return l.record != nil && l.where == inJobs && l.record.claimed() && coord.Token(l.rev) == token && /*mutant:takeup-nonce*/ (nonce == "" || nonce == l.record.Nonce)
 }
 
 // late is what the owner of a token that is not current would believe to hold. Its

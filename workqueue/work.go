@@ -181,6 +181,7 @@ func (c *Claim) abandon(cause error) error {
 	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
 	defer cancel()
 	if err = c.closer.Close(ctx, way); !isClosed(err) {
+		c.setGiven(true) // behind a handler that still runs: what it returns comes too late
 		c.leaveTo(e)
 	}
 	return err
@@ -226,7 +227,9 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 	case err != nil:
 		settled.Err = err
 		w.log.Warn("close claim", zap.Error(err))
-		c.leaveTo(e)
+		if c.leaveTo(e) && !errors.Is(err, coord.ErrUnknown) {
+			settled.Err = fmt.Errorf("%w: it is handed in again: %w", coord.ErrUnknown, err)
+		}
 	}
 	w.hooks.Settled(c.job, settled)
 }

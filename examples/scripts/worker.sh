@@ -11,8 +11,9 @@ shift
 dir=$(mktemp -d)
 
 session=$(leasectl session open --as "sh-$$" --ttl 15s) || exit
-# The heartbeat. When it fails, the session is gone and others may take over: the main script must not go on.
-(while leasectl session keepalive "$session" >/dev/null; do sleep 3; done; kill -TERM $$) &
+# The heartbeat. It ends with the main script, also with one that is killed. When it fails, the session is gone and others
+# may take over: the main script must not go on.
+(while kill -0 $$ 2>/dev/null && leasectl session keepalive "$session" >/dev/null; do sleep 3; done; kill -TERM $$ 2>/dev/null) &
 heartbeat=$!
 trap 'kill $heartbeat; leasectl session close "$session" >/dev/null; rm -r "$dir"' EXIT
 trap 'exit 143' TERM

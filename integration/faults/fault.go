@@ -62,6 +62,11 @@ type Env struct {
 	Clocks []*Clock
 	// User and Password are what the workers log in with; empty without auth.
 	User, Password string
+	// Role is the workers' role, and Grants those of its rights that may be taken away.
+	Role   string
+	Grants []Grant
+	// Plans are those of clients in this process.
+	Plans []*etcdtest.Plan
 	// Seen tells up to which revision history may be compacted; nil means all of it.
 	// Whoever reads all of history needs it.
 	Seen func() int64

@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -82,13 +83,7 @@ func TestExpireTokens(t *testing.T) {
 		}
 	}
 	var calls etcdtest.Recorder
-	root, err := clientv3.New(clientv3.Config{
-		Endpoints: c.Endpoints(), Username: "root", Password: "secret", Logger: zap.NewNop(), DialOptions: calls.DialOptions(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
+	root := authClient(t, c, "root", calls.DialOptions()...)
 	s.Env.Client, s.User, s.Password = root, "root", "secret"
 	if _, err := root.Put(ctx, s.key(), "before"); err != nil {
 		t.Fatal(err)
@@ -103,4 +98,17 @@ func TestExpireTokens(t *testing.T) {
 	}
 	mend(t, inject(t, faults.SlowWatch{}, s.Env)) // it logs in
 	mend(t, inject(t, faults.NoSpace{}, s.Env))
+}
+
+// authClient returns the client of a user whose password is secret.
+func authClient(t testing.TB, c *etcdtest.Cluster, user string, opts ...grpc.DialOption) *clientv3.Client {
+	t.Helper()
+	cl, err := clientv3.New(clientv3.Config{
+		Endpoints: c.Endpoints(), Username: user, Password: "secret", Logger: zap.NewNop(), DialOptions: opts,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cl.Close() })
+	return cl
 }

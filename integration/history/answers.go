@@ -140,10 +140,14 @@ func (c *checker) noEffect(op *Op, m *move) {
 	}
 }
 
-// mayBe tells whether a call may have led to a move.
+// mayBe tells whether a call may have led to a move. A closing write of which it is not
+// known what it wanted is one of the owner's all the same.
 func (op *Op) mayBe(name string) bool {
-	return op.happened() && (op.Verb == Close || moveOf[op.Verb] == name)
+	return op.happened() && (moveOf[op.Verb] == name || op.Verb == Close && slices.Contains(ownEndings, name))
 }
+
+// ownEndings are the moves by which an owner ends its claim.
+var ownEndings = []string{moveComplete, moveFail, moveSnooze, moveRelease, moveCancel}
 
 // checkpointed: a claim that was told so wrote one. A newer one can stand for it.
 func (c *checker) checkpointed(op *Op, ended *move) {

@@ -265,6 +265,19 @@ var broken = []struct {
 		s.put("/caller/j", "v", 0)
 		s.tell(history.Op{Verb: history.Complete, ID: "j", Token: token, Session: sid("a"), Result: history.Refused, Why: history.Fenced, Effects: map[string]string{"/caller/j": "v"}})
 	}},
+	{"an effect that another completion happened without", "effects", func(s *story) {
+		s.claimed("j")
+		s.unsureEffect("j")
+		s.end("j", "completed", "done", func() { s.put("/caller/j", "v", 0) })
+	}},
+	{"an effect of one of two unknown completions, and at another time", "effects", func(s *story) {
+		s.claimed("j")
+		s.unsureEffect("j")
+		s.answer = func(op *history.Op) { op.Result = history.Unknown }
+		s.complete("j")
+		s.txn()
+		s.put("/caller/j", "v", 0)
+	}},
 	{"a claim although the queue is paused", "transition", func(s *story) {
 		s.session("a")
 		s.enqueue("j")

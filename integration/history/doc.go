@@ -27,6 +27,13 @@
 // by [Reached.Hit], so that a run that came by none of them does not count. Whoever
 // compacts keeps to [Witness.Compactable].
 //
+// # Rest
+//
+// That nothing wrong happened is half of it. [Rest] tells what is not as it must be once
+// faults have healed: a claim that its process does not run, an entry without its claim,
+// an election without a leader who runs. Whoever asks again and again learns when a run
+// has come to rest.
+//
 // # What it cannot see
 //
 // The witness has the order of events and when it saw them, not when etcd applied

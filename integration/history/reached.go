@@ -26,8 +26,8 @@ const (
 	Rewound = "rewound"
 	// SessionLost: a session ended that was not closed.
 	SessionLost = "session-lost"
-	// StrayReleased: a worker found a claim of its own that nobody works.
-	StrayReleased = "stray-released"
+	// Unended: a claim that no caller is left for could not be ended at the first try.
+	Unended = "unended"
 	// AbandonedHandler: a handler ignored the end of its context.
 	AbandonedHandler = "abandoned-handler"
 	// LateRefused: a closing write came late and was refused.
@@ -43,8 +43,8 @@ var probeOf = map[string]string{
 	"list again: the watch's revision is compacted": Relist,
 	"watch": WatchEnded,
 	"etcd's history went back: a restore from a backup?": Rewound,
-	"session over":          SessionLost,
-	"release a stray claim": StrayReleased,
+	"session over": SessionLost,
+	"a claim without a caller cannot be ended yet": Unended,
 }
 
 // Reached counts which branches and faults a run came by, by name. The zero value is

@@ -219,6 +219,12 @@ func (s *story) end(id, outcome, place string, more ...func()) {
 	s.tell(op)
 }
 
+// unsureEffect tells of a completion with a write of the caller's, whose outcome is
+// unknown.
+func (s *story) unsureEffect(id string) {
+	s.tell(history.Op{Verb: history.Complete, ID: id, Token: s.revs[id], Session: sid("a"), Result: history.Unknown, Effects: map[string]string{"/caller/" + id: "v"}})
+}
+
 func (s *story) complete(id string) { s.end(id, "completed", "done") }
 
 // work records a handler of the claim that stands, for a time.

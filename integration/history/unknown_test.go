@@ -61,6 +61,35 @@ var fine = []struct {
 		s.claimed("j")
 		s.tell(history.Op{Verb: history.Complete, ID: "j", Token: s.revs["j"], Session: sid("a"), Result: history.Unknown, Effects: map[string]string{"/caller/j": "v"}})
 	}},
+	{"an unknown completion with an effect, and an accepted one without it", func(s *story) {
+		s.claimed("j")
+		s.unsureEffect("j")
+		s.complete("j")
+	}},
+	{"two unknown completions, and the one without an effect happened", func(s *story) {
+		s.claimed("j")
+		s.unsureEffect("j")
+		s.answer = func(op *history.Op) { op.Result = history.Unknown }
+		s.complete("j")
+	}},
+	{"two unknown completions, and the one with an effect happened", func(s *story) {
+		s.claimed("j")
+		s.unsureEffect("j")
+		s.answer = func(op *history.Op) { op.Result = history.Unknown }
+		s.end("j", "completed", "done", func() { s.put("/caller/j", "v", 0) })
+	}},
+	{"a reclaim that nobody recorded, behind a closing write that did not come", func(s *story) {
+		s.claimed("j")
+		s.tell(history.Op{Verb: history.Close, ID: "j", Token: s.revs["j"], Session: sid("a"), Result: history.Unknown})
+		s.lose("a")
+		s.session("b")
+		s.claim("j", "b")
+		s.log.Ops = s.log.Ops[:len(s.log.Ops)-1]
+		s.end("j", "released", "jobs")
+		s.log.Ops = s.log.Ops[:len(s.log.Ops)-1]
+		s.claim("j", "b")
+		s.complete("j")
+	}},
 	{"a closing write of which only its beginning is known", func(s *story) {
 		s.claimed("j")
 		s.answer = func(op *history.Op) { op.Verb, op.Result = history.Close, history.Unknown }

@@ -227,18 +227,33 @@ func (b *Book) Drained() <-chan struct{} {
 // that stays in the book, since the session's lease is to end it; "" is none. It returns
 // what could not be ended.
 func (b *Book) Close(ctx context.Context, except string) error {
+	err := endAll(ctx, b.shut(func(nonce string, s state) bool {
+		return /*mutant:close-leaves-claiming*/ s != claiming && nonce != except
+	}))
+	b.leave(except)
+	return err
+}
+
+// Leave refuses new claims and ends those that are abandoned, which no other process
+// knows: the session goes on elsewhere, with what is held. It returns what could not be
+// ended; the session's lease will.
+func (b *Book) Leave(ctx context.Context) error {
+	err := endAll(ctx, b.shut(func(_ string, s state) bool { return s == abandoned }))
+	b.leave("")
+	return err
+}
+
+// shut refuses new claims, and returns how to end those that are wanted.
+func (b *Book) shut(wanted func(nonce string, s state) bool) (ends []End) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.closed = true
-	var ends []End
 	for nonce, e := range b.claims {
-		if /*mutant:close-leaves-claiming*/ e.state != claiming && nonce != except {
+		if wanted(nonce, e.state) {
 			ends = append(ends, e.end)
 		}
 	}
-	b.mu.Unlock()
-	err := endAll(ctx, ends)
-	b.leave(except)
-	return err
+	return ends
 }
 
 func endAll(ctx context.Context, ends []End) (errs error) {
@@ -259,10 +274,7 @@ func endAll(ctx context.Context, ends []End) (errs error) {
 	return errs
 }
 
-// Leave closes the book and ends nothing: the session goes on elsewhere, or its lease
-// ends what is left.
-func (b *Book) Leave() { b.leave("") }
-
+// leave takes out what the session's lease is to end, or the session's further life.
 func (b *Book) leave(except string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -91,7 +91,7 @@ func TestReconcilerLeavesTheOthersAlone(t *testing.T) {
 		end, calls := failing(0)
 		_, _ = r.Track("claiming", end), r.Hold("held", end)
 		r.Settle("unknown")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour) // of the bubble
 		if *calls != 0 || r.Len() != 2 {
 			t.Errorf("%d calls, %d claims", *calls, r.Len())
 		}
@@ -133,6 +133,28 @@ func TestCloseEndsWhatIsHeld(t *testing.T) {
 		}
 		if err := r.Close(t.Context(), ""); err != nil || *keptCalls != 1 || r.Len() != 0 {
 			t.Errorf("closed for good: %v, kept %d, left %d", err, *keptCalls, r.Len())
+		}
+	})
+}
+
+// What is held goes on with the session; what no caller has would be forgotten.
+func TestLeaveEndsWhatIsAbandoned(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		end, calls := failing(1)
+		bad, _ := failing(20)
+		held, heldCalls := failing(0)
+		_, _, _ = r.Track("abandoned", end), r.Track("bad", bad), r.Hold("held", held)
+		r.Settle("abandoned")
+		r.Settle("bad")
+		synctest.Wait() // the reconciler has tried once
+		if err := r.Leave(t.Context()); err == nil {
+			t.Error("what could not be ended is not said")
+		}
+		if *calls != 2 || *heldCalls != 0 || r.Len() != 0 {
+			t.Errorf("ended after %d calls, held %d, left %d", *calls, *heldCalls, r.Len())
+		}
+		if r.Track("new", end) != ErrOver {
+			t.Error("a book that was left takes claims")
 		}
 	})
 }

@@ -29,6 +29,9 @@ type Outcome struct {
 	// Fixed is closed once a try that is unsure can change nothing any more; nil: it
 	// can change nothing.
 	Fixed <-chan struct{}
+	// Loose: nothing tells when an unsure try can change nothing any more. That the
+	// claim is current proves nothing then.
+	Loose bool
 }
 
 // Way is one way out of a claim.
@@ -199,17 +202,18 @@ const atOnce = 5
 // before it: where one of those is unsure, what followed the claim is read.
 func (w Way) run(ctx context.Context) (came event, err error) {
 	var doubt error
+	loose := false
 	for try := 0; ; try++ {
 		o := w.Try(ctx)
 		switch {
 		case o.Verdict == Applied:
 			return closed, nil
 		case o.Verdict == Unsure:
-			doubt = o.Err
+			doubt, loose = o.Err, loose || o.Loose
 			o.awaitFixed(ctx) //mutant:doubt-fixed
 		case o.Verdict == Again:
 		case doubt != nil: //mutant:close-in-doubt
-			return w.read(ctx, doubt, o)
+			return w.read(ctx, doubt, o, loose)
 		case o.Verdict == Fenced:
 			return closed, o.Err
 		default:
@@ -229,7 +233,7 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 
 // awaitFixed waits until what is unsure can change no more, or ctx ends.
 func (o Outcome) awaitFixed(ctx context.Context) {
-	if o.Fixed == nil {
+	if o.Fixed == nil || o.Loose {
 		return
 	}
 	select {
@@ -239,14 +243,14 @@ func (o Outcome) awaitFixed(ctx context.Context) {
 }
 
 // read decides an outcome in doubt by what followed the claim; o is the last try's.
-func (w Way) read(ctx context.Context, doubt error, o Outcome) (came event, err error) {
+func (w Way) read(ctx context.Context, doubt error, o Outcome, loose bool) (came event, err error) {
 	v, err := w.Followed(ctx)
 	switch {
 	case v == Applied:
 		return closed, nil
 	case v == Fenced:
 		return closed, err
-	case v == Refused && o.Verdict == Refused:
+	case v == Refused && o.Verdict == Refused && !loose:
 		return open, o.Err
 	case o.Verdict == Fenced:
 		return closed, w.Unknown(doubt, o.Err, err)

@@ -47,7 +47,8 @@ func (s *script) way() Way {
 func TestCloserJudges(t *testing.T) {
 	applied, again := Outcome{Verdict: Applied}, Outcome{Verdict: Again}
 	unsure, fenced := Outcome{Verdict: Unsure, Err: errLost}, Outcome{Verdict: Fenced, Err: errFenced}
-	denied := Outcome{Verdict: Refused, Err: errDenied}
+	denied, loose := Outcome{Verdict: Refused, Err: errDenied}, unsure
+	loose.Loose = true
 	for name, c := range map[string]struct {
 		tries    []Outcome
 		followed Verdict
@@ -64,6 +65,8 @@ func TestCloserJudges(t *testing.T) {
 		"unsure, then fenced, and nobody can tell":       {[]Outcome{unsure, fenced}, Unsure, errUnknown, true},
 		"unsure, then denied, but applied":               {[]Outcome{unsure, denied}, Applied, nil, true},
 		"unsure, then denied, and not applied":           {[]Outcome{unsure, denied}, Refused, errDenied, false},
+		"unsure for good, then denied":                   {[]Outcome{loose, denied}, Refused, errUnknown, false},
+		"unsure for good, then denied, but applied":      {[]Outcome{loose, denied}, Applied, nil, true},
 		"unsure, then denied, and somebody else's":       {[]Outcome{unsure, denied}, Fenced, errFenced, true},
 		"unsure, then denied, and nobody can tell":       {[]Outcome{unsure, denied}, Unsure, errUnknown, false},
 		"unsure, then nothing came of it, then applied":  {[]Outcome{unsure, again, applied}, 0, nil, true},
@@ -159,7 +162,7 @@ func TestDoubtWaitsUntilItIsFixed(t *testing.T) {
 		s := &script{tries: []Outcome{{Verdict: Unsure, Err: errLost, Fixed: fixed}, {Verdict: Refused, Err: errDenied}}, followed: Refused}
 		result := make(chan error, 1)
 		go func() { result <- NewCloser(nil, "", r.behind).Close(t.Context(), s.way()) }()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute) // of the bubble
 		synctest.Wait()
 		if s.n != 1 {
 			t.Errorf("%d tries while the first may arrive yet", s.n)

@@ -19,6 +19,12 @@ type World[W any] struct {
 	Step func(w W, line string) (next W, done bool, err error)
 	// Encode appends bytes that are the same for worlds that behave alike.
 	Encode func(b []byte, w W) []byte
+	// Fair tells which lines go on happening by themselves, once nothing goes wrong any
+	// more: sooner or later each is done that can be. Nil: nothing does.
+	Fair func(line string) bool
+	// Rest judges a world in which no fair line can be done: an error is what is looked
+	// for too. It is used with Fair.
+	Rest func(W) error
 	// Limit is how many states are visited at most; 0 is no limit.
 	Limit int
 }
@@ -49,53 +55,100 @@ type node[W any] struct {
 	world         W
 	parent, depth int
 	line          string
+	fair          []int32 // where its fair lines lead
 }
 
-// Run searches from start on.
-func (e World[W]) Run(start W) (r Report) {
+// Run searches from start on. With Fair, what it finds is also a world that comes to rest
+// where it must not, or fair lines that never come to an end.
+func (e World[W]) Run(start W) Report {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // states are garbage soon, and many
-	seed := maphash.MakeSeed()
-	buf := e.Encode(nil, start)
-	seen := map[uint64]struct{}{maphash.Bytes(seed, buf): {}}
-	nodes := []node[W]{{world: start, parent: -1}}
-	r.Complete = true
-	for i := 0; i < len(nodes); i++ {
-		at := nodes[i]
-		for _, line := range e.Choices(at.world) {
-			next, done, err := e.Step(at.world, line)
-			if !done && err == nil {
-				continue
-			}
-			r.Steps++
-			if err != nil {
-				r.Complete, r.States, r.Depth = false, len(nodes), at.depth+1
-				r.Script, r.Err = append(path(nodes, i), line), err
-				return r
-			}
-			buf = e.Encode(buf[:0], next)
-			h := maphash.Bytes(seed, buf)
-			if _, ok := seen[h]; ok {
-				continue
-			}
-			if e.Limit > 0 && len(nodes) >= e.Limit {
-				r.Complete = false
-				continue
-			}
-			seen[h] = struct{}{}
-			nodes = append(nodes, node[W]{next, i, at.depth + 1, line})
-			r.Depth = max(r.Depth, at.depth+1)
-		}
+	s := search[W]{World: e, seed: maphash.MakeSeed(), seen: map[uint64]int32{}}
+	s.r.Complete = true
+	s.reach(start, -1, "")
+	for i := 0; i < len(s.nodes) && s.r.Err == nil; i++ {
+		s.expand(i)
 		var none W
-		nodes[i].world = none // its line is enough
+		s.nodes[i].world = none // its line is enough
 	}
-	r.States = len(nodes)
-	return r
+	s.endless()
+	s.r.States = len(s.nodes)
+	return s.r
+}
+
+// search is a run of a search.
+type search[W any] struct {
+	World[W]
+	seed  maphash.Seed
+	buf   []byte
+	seen  map[uint64]int32
+	nodes []node[W]
+	r     Report
+}
+
+// reach returns the node of a world, -1 where there are too many.
+func (s *search[W]) reach(w W, from int, line string) int32 {
+	s.buf = s.Encode(s.buf[:0], w)
+	h := maphash.Bytes(s.seed, s.buf)
+	if i, ok := s.seen[h]; ok {
+		return i
+	}
+	if s.Limit > 0 && len(s.nodes) >= s.Limit {
+		s.r.Complete = false
+		return -1
+	}
+	depth := 0
+	if from >= 0 {
+		depth = s.nodes[from].depth + 1
+	}
+	i := int32(len(s.nodes))
+	s.seen[h] = i
+	s.nodes = append(s.nodes, node[W]{world: w, parent: from, depth: depth, line: line})
+	s.r.Depth = max(s.r.Depth, depth)
+	return i
+}
+
+// expand does each line that can be done in a node.
+func (s *search[W]) expand(i int) {
+	at := s.nodes[i].world
+	rests, left := s.Fair != nil, false
+	for _, line := range s.Choices(at) {
+		next, done, err := s.Step(at, line)
+		if !done && err == nil {
+			continue
+		}
+		s.r.Steps++
+		if err != nil {
+			s.found(err, append(s.path(i), line))
+			return
+		}
+		fair := s.Fair != nil && s.Fair(line)
+		rests = rests && !fair
+		n := s.reach(next, i, line)
+		switch {
+		case n < 0:
+			left = left || fair
+		case fair:
+			s.nodes[i].fair = append(s.nodes[i].fair, n)
+		}
+	}
+	switch {
+	case rests:
+		if err := s.Rest(at); err != nil {
+			s.found(err, s.path(i))
+		}
+	case left:
+		s.finish(i, at)
+	}
+}
+
+func (s *search[W]) found(err error, script []string) {
+	s.r.Complete, s.r.Err, s.r.Script, s.r.Depth = false, err, script, len(script)
 }
 
 // path is the script that leads to a node.
-func path[W any](nodes []node[W], i int) (lines []string) {
-	for ; nodes[i].parent >= 0; i = nodes[i].parent {
-		lines = append(lines, nodes[i].line)
+func (s *search[W]) path(i int) (lines []string) {
+	for ; s.nodes[i].parent >= 0; i = s.nodes[i].parent {
+		lines = append(lines, s.nodes[i].line)
 	}
 	slices.Reverse(lines)
 	return lines

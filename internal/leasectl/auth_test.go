@@ -3,6 +3,7 @@ package leasectl
 import (
 	"bytes"
 	"context"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -147,5 +148,28 @@ func TestRolesAreEnoughAndNoMore(t *testing.T) {
 	code, _, errOut := g.run("", "", "jobs", "ls")
 	if code != exitAuth || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("nobody: exit code %d, %s", code, errOut)
+	}
+}
+
+// A worker whose password was changed ends with the exit code of that, so that a supervisor starts it with the new one.
+func TestWorkEndsWhenItsLoginIsRefused(t *testing.T) {
+	g := startGuarded(t)
+	cmd := exec.Command("leasectl", "work", "mail", "--as", "node-a", "--ttl", "2s", "--", "true")
+	s := &station{t: t, root: defaultRoot, dir: t.TempDir(), endpoints: g.endpoint}
+	t.Setenv("LEASECTL_USER", "worker")
+	t.Setenv("LEASECTL_PASSWORD", "pw")
+	w := s.start(cmd)
+	w.says("session ")
+	root, err := clientv3.New(clientv3.Config{Endpoints: []string{g.endpoint}, Username: "root", Password: "pw", Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	if _, err := root.UserChangePassword(t.Context(), "worker", "new"); err != nil {
+		t.Fatal(err)
+	}
+	w.says("etcd refuses the login")
+	if code := w.exit(); code != exitAuth {
+		t.Errorf("exit code %d, want %d", code, exitAuth)
 	}
 }

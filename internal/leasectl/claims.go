@@ -19,18 +19,19 @@ type claimNoun struct {
 	held, free   string // the states
 	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
 	states       func(*coord.Store, context.Context) ([]coord.ClaimState, error)
-	dir          string // under the root, where its keys are
-	permits      bool   // a name has several claims, by number
+	claim        func(*coord.Session, string) *coord.Lock // nil where the steps of a script do not go
+	dir          string                                   // under the root, where its keys are
+	permits      bool                                     // a name has several claims, by number
 }
 
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: (*coord.Store).LockState, states: (*coord.Store).LockStates, dir: "locks/",
+		state: (*coord.Store).LockState, states: (*coord.Store).LockStates, claim: coord.NewLock, dir: "locks/",
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: (*coord.Store).LeadershipState, states: (*coord.Store).ElectionStates, dir: "elections/",
+		state: (*coord.Store).LeadershipState, states: (*coord.Store).ElectionStates, claim: (*coord.Session).Leadership, dir: "elections/",
 	}
 )
 

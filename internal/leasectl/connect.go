@@ -163,10 +163,10 @@ func newClient(ctx, base context.Context, t *target) (*clientv3.Client, error) {
 		Context:     base,
 		Endpoints:   t.endpoints,
 		TLS:         t.tls,
+		DialOptions: t.dialOptions(),
 		Username:    t.user,
 		Password:    t.password,
 		DialTimeout: t.timeout,
-		DialOptions: t.dialing,
 		Logger:      zap.NewNop(),
 	})
 	if err != nil {

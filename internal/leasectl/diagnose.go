@@ -34,7 +34,7 @@ func diagnose(ctx context.Context, t *target) findings {
 	found := make(findings, len(t.endpoints))
 	var wait sync.WaitGroup
 	for i, endpoint := range t.endpoints {
-		wait.Go(func() { found[i] = examine(ctx, endpoint, t.tls) })
+		wait.Go(func() { found[i] = examine(ctx, endpoint, t.tlsNow()) })
 	}
 	wait.Wait()
 	return found

@@ -88,6 +88,7 @@ permission is missing. 6: etcd is not reachable. With --format nagios: 0, 1, 2, 
 	f.DurationVar(&o.MaxWait, "max-wait", 5*time.Minute, "report a job that waits longer than `TIME` (Q3)")
 	f.DurationVar(&o.MaxPause, "max-pause", 24*time.Hour, "report a queue that is paused longer than `TIME` (Q2)")
 	f.DurationVar(&o.MaxHold, "max-hold", 10*time.Minute, "report a lock that is held longer than `TIME` while others wait (X3)")
+	f.DurationVar(&o.MaxRun, "max-run", time.Hour, "report a claimed job that has shown no progress for longer than `TIME` (J9)")
 	f.Int64Var(&o.MaxHistory, "max-history", 1_000_000, "report when etcd keeps more than `N` revisions (E5)")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "give up after `TIME`")
 	o.addFlags(f)
@@ -117,7 +118,7 @@ func (o *doctorOptions) check(a *app, cmd *cobra.Command) error {
 			return usagef("leasectl doctor checks", "--skip has %q, which is no check", code)
 		}
 	}
-	for flag, d := range map[string]time.Duration{"window": o.Window, "max-wait": o.MaxWait, "max-pause": o.MaxPause, "max-hold": o.MaxHold, "timeout": o.Timeout} {
+	for flag, d := range map[string]time.Duration{"window": o.Window, "max-wait": o.MaxWait, "max-pause": o.MaxPause, "max-hold": o.MaxHold, "max-run": o.MaxRun, "timeout": o.Timeout} {
 		if d <= 0 {
 			return usagef(helpOf(cmd), "--%s is %v: it must be positive", flag, d)
 		}

@@ -75,6 +75,32 @@ var damages = []damage{
 				r.Errorf("the job became %+v", j)
 			}
 		}},
+	{code: "J9", name: "its worker hangs", exit: 0,
+		make: func(r *doctorRig) {
+			claimed := func(id string, since time.Duration, more string) {
+				_, rev := r.session(id+".0000000000000001", "")
+				r.put(r.queue("mail").Job(id), record(id, fmt.Sprintf(`,"attempt":1,"owner":"%s.0000000000000001","owner_rev":"%d","claimed_at":%q%s`,
+					id, rev, time.Now().Add(-since).UTC().Format(time.RFC3339Nano), more)))
+			}
+			note := func(id string, ago time.Duration) {
+				r.put(r.queue("mail").Progress(id), fmt.Sprintf(`{"w":"8888888888888888","token":1,"at":%q}`, time.Now().Add(-ago).UTC().Format(time.RFC3339Nano)))
+			}
+			claimed("hangs", 3*time.Hour, "")
+			claimed("stuck", 3*time.Hour, "")
+			note("stuck", 2*time.Hour)
+			claimed("works", 3*time.Hour, "")
+			note("works", time.Minute)
+			claimed("young", time.Minute, "")
+			claimed("may", 3*time.Hour, `,"timeout_ms":36000000`)
+		},
+		says: []string{"WARN  J9", "2 jobs without progress", "mail/hangs token ", "no sign for 3h", "mail/stuck", "no sign for 2h"},
+		mend: func(r *doctorRig) { // as the advice says
+			for _, id := range []string{"hangs", "stuck"} {
+				if _, errOut, code := r.leasectl("jobs", "release", "mail/"+id, "--break-claim", "--yes"); code != 0 {
+					r.Errorf("release %s: %s", id, errOut)
+				}
+			}
+		}},
 	{code: "J3", name: "failures", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), record("x", `,"failures":5`)) },
 		says: []string{"ERROR J3", "1 job beyond its attempts", "mail/x", "5 failures of 5"},

@@ -15,6 +15,7 @@ from outside. All but campaign also take election/NAME, as -o name prints it.`,
   leasectl elections transfer scheduler --to node-b --reason "node-a goes down"`,
 		Aliases: []string{"election", "e"},
 		// Not campaign: what a name excludes must not hang on who reads it how.
-	}, append(takesBack(electionNoun.noun, newElectionsLs(a), newElectionsGet(a), newElectionsObserve(a), newElectionsResign(a), newElectionsTransfer(a)),
+	}, append(takesBack(electionNoun.noun, newElectionsLs(a), newElectionsGet(a), newElectionsObserve(a), newElectionsResign(a), newElectionsTransfer(a),
+		newElectionsAcquire(a), newElectionsVerify(a), newElectionsRelease(a)),
 		writes(newElectionsCampaign(a)))...)
 }

@@ -1,12 +1,9 @@
 package leasectl
 
-import (
-	"github.com/leasekit/leasekit/coord"
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func newElectionsCampaign(a *app) *cobra.Command {
-	o := underOptions{claimNoun: electionNoun, claim: (*coord.Session).Leadership}
+	o := underOptions{claimNoun: electionNoun}
 	cmd := newUnder(a, &o, &cobra.Command{
 		Use:   "campaign NAME [flags] -- CMD [ARG...]",
 		Short: "Stand for election, and run a command while leading",

@@ -15,9 +15,9 @@ var topics = map[string]string{
     8  doctor: errors remain
   126  the command after -- cannot be executed
   127  the command after -- is not found
+  130  interrupted by SIGINT; work: aborted by a second signal of any kind
+  129, 131, 143  interrupted by SIGHUP, SIGQUIT, SIGTERM
   141  whoever read the output is gone, as with | head -n 1
-  130  interrupted by SIGINT; work: aborted by a second signal of either kind
-  143  interrupted by SIGTERM
 
 work exits with 0 after the first signal, when what ran has ended, and after
 --once whatever became of the job: it is printed. A SIGTERM within half a second
@@ -26,7 +26,7 @@ of the first signal is taken for the same one: timeout(1) sends two.
 Verbs that run a command under a lock or a leadership exit with its code, or:
 
   121  the lease was lost, or taken by force; the command was stopped
-  124  not acquired in time
+  124  not acquired in time; locks and elections acquire say so too
   125  leasectl itself failed
 `,
 	"names": `Names on the command line, and as leasectl prints them.
@@ -65,6 +65,10 @@ variable. leasectl config view --show-origin tells what is in use and why.
   LEASECTL_CONTEXT                              --context; none is to use none
   LEASECTL_CONFIG         the file of contexts ($XDG_CONFIG_HOME/leasectl/config.yaml)
   LEASECTL_COLOR                                --color; auto minds NO_COLOR and TERM=dumb
+
+Certificates, their keys and authorities are read again for each connection, so what
+runs for long takes up those that are replaced on disk. A password is read once: when
+etcd refuses it later, work ends with exit code 4, for a supervisor to start it anew.
 `,
 	"states": `States of a job, as jobs ls shows them.
 
@@ -159,11 +163,20 @@ that they showed, or on --revision, and exit with 5 when the job has moved.
 What becomes of a job is told by jobs wait, jobs watch and jobs result; enqueue --wait
 enqueues, waits and prints the result in one call.
 
+Locks and leaderships go in the same steps:
+
+  leasectl locks acquire deploy --session "$S" --wait 1m   its token, nonce and key;
+                                                           exit code 124: not in time
+  leasectl locks verify  deploy --token N --nonce X        exit code 5: stop
+  leasectl locks release deploy --token N --nonce X
+  leasectl elections acquire|verify|release NAME           as for locks
+
 Exit code 5 of the steps means that the token is not the current one: somebody else
 owns the job, or it is over, and nothing was changed. A step that was cut off can
 be repeated: completing what one has completed oneself is exit code 5 as well.
 
-examples/scripts has a whole worker in sh and one in Python.
+examples/scripts has a whole worker in sh and one in Python, examples/agents two
+agents that share a task.
 `,
 	"exec": `What a command that works jobs gets, and what its end means.
 
@@ -175,6 +188,13 @@ examples/scripts has a whole worker in sh and one in Python.
   LEASECTL_CHECKPOINT_FILE   what an earlier attempt left, if it left something
   LEASECTL_ENDPOINTS, _ROOT  those in use
   TRACEPARENT, TRACESTATE, BAGGAGE  if the job carries them
+  the rest of leasectl's environment, without passwords
+
+Commands of work, lock and campaign inherit neither LEASECTL_PASSWORD nor
+ETCDCTL_PASSWORD, and of LEASECTL_USER and ETCDCTL_USER the name only: what they
+print is kept where others read it. --pass-credentials lets them. A command that
+calls leasectl itself had better use a role of its own, in a context or a
+--password-file. A process of the same user can read leasectl's own environment.
 
   exit 0           done
   exit 75          failed, and will pass soon: tried again after 1 s
@@ -186,7 +206,22 @@ job is dead. What counts as nothing is a command that was stopped because of a
 lost session or an aborted work: its job is given back.
 
 The last lines of stderr become the attempt's error. When the claim or the
-session is lost, the process group gets SIGTERM, and SIGKILL after the grace;
-processes left in the group when the command ends are killed as well.
+session is lost, the process group gets SIGTERM, and SIGKILL after the grace.
+
+work --timeout ends an attempt that takes too long, --idle-timeout one whose command
+writes nothing for too long, to stdout or stderr; also one that is stopped. Both
+count as a failure. With -c above 1, or on a terminal, each line of stderr that work
+shows begins with its job; --prefix=false leaves that out.
+
+A command is all that it started. The process leasectl-guard, its parent, kills what
+is left of it when it ends, when leasectl ends in whatever way, SIGKILL included,
+and when leasectl is stopped for longer than the claim can be relied on. On Linux
+that includes processes that changed their group or session; elsewhere only the
+process group. What must outlive the command has to be started by something else,
+such as systemd-run. It is impossible to end processes of another user (sudo) or
+of another daemon (docker run, ssh), and those that the kernel does not interrupt;
+to act in a machine that is suspended or a container that is frozen, until it wakes
+up; and, when leasectl and its guard are killed in one moment, to end more than the
+command's first process.
 `,
 }

@@ -90,30 +90,21 @@ func (a *app) printClaim(format string, claim *workqueue.Claim, session string) 
 
 // claimFor claims a job for a session that lives without a process, and leaves it so.
 func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, session string, wait time.Duration) (claim *workqueue.Claim, err error) {
-	opening, cancel := a.bounded(ctx)
-	defer cancel()
-	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Resume: session})
-	if err != nil {
-		return nil, sessionGone(err)
-	}
-	defer func() {
-		ctx, cancel := a.bounded(context.WithoutCancel(ctx))
-		defer cancel()
-		err = errors.Join(err, s.Leave(ctx))
-	}()
-	working, stop := s.Context(ctx)
-	defer stop()
-	store, err := coord.NewStore(c.Client, c.root, nil)
-	if err != nil {
-		return nil, err
-	}
-	keys := store.Keys().Queue(q.Name())
-	if wait > 0 {
-		defer watchOver(working, c, a.notef)()
-	}
-	return a.claimWithin(working, q, s, wait, func(ctx context.Context) <-chan error {
-		return watchPrefixes(ctx, store, []string{keys.Jobs(), keys.Config(), store.Keys().Sessions()})
+	err = a.resume(ctx, c, session, func(ctx context.Context, s *coord.Session) error {
+		store, err := coord.NewStore(c.Client, c.root, nil)
+		if err != nil {
+			return err
+		}
+		keys := store.Keys().Queue(q.Name())
+		if wait > 0 {
+			defer watchOver(ctx, c, a.notef)()
+		}
+		claim, err = a.claimWithin(ctx, q, s, wait, func(ctx context.Context) <-chan error {
+			return watchPrefixes(ctx, store, []string{keys.Jobs(), keys.Config(), store.Keys().Sessions()})
+		})
+		return err
 	})
+	return claim, err
 }
 
 // claimWithin claims once, and again when something changes or a job may have come due, until the time is over.

@@ -11,7 +11,8 @@
 //   - data on stdout, everything else on stderr;
 //   - the exit codes of exit.go;
 //   - an error names what failed, why, and what to try next, and comes within the dial timeout;
-//   - SIGINT and SIGTERM cancel the command's context; a verb that drains first reads app.aborted for the second one.
+//   - SIGHUP, SIGINT, SIGQUIT and SIGTERM cancel the command's context; a verb that drains first reads app.aborted for
+//     the second one.
 package leasectl
 
 import (
@@ -20,6 +21,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/spf13/cobra"
 )
 
@@ -34,13 +36,16 @@ type app struct {
 	shaper   *shaper // of what is printed as JSON; nil without --jq and template
 	need     need    // of the command that runs
 
-	// aborted is closed by the second SIGINT or SIGTERM.
+	// aborted is closed by the second signal that asks for the end.
 	aborted <-chan struct{}
 }
 
 // Main runs one invocation and returns its exit code. args are without the program's name. It blocks until the verb has
-// ended and everything that it started is gone.
+// ended and everything that it started is gone. A process that leasectl started to guard a command does that instead.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+	if execjob.IsGuard() {
+		return execjob.Guard()
+	}
 	ctx, signals := watchSignals(context.Background())
 	defer signals.stop()
 	a := &app{in: in, out: out, err: errOut, getenv: os.Getenv, aborted: signals.aborted}

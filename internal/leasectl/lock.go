@@ -1,12 +1,11 @@
 package leasectl
 
 import (
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 )
 
 func newLock(a *app) *cobra.Command {
-	o := underOptions{claimNoun: lockNoun, claim: coord.NewLock}
+	o := underOptions{claimNoun: lockNoun}
 	cmd := newUnder(a, &o, &cobra.Command{
 		Use:   "lock NAME [flags] -- CMD [ARG...]",
 		Short: "Run a command while holding a lock",
@@ -17,6 +16,10 @@ LEASECTL_SESSION, and the endpoints and root in use.
 When the lock is lost, because etcd was silent for too long or somebody took it,
 the command's process group gets SIGTERM, and SIGKILL before the lease can have
 ended: nobody else holds the lock while the command runs, as long as clocks behave.
+The same holds when leasectl is killed or stopped, for all that the command started;
+leasectl help exec says what no program can stop. SIGHUP, SIGINT, SIGQUIT and SIGTERM
+end the command with --grace, and give the lock back.
+
 Who only waits keeps waiting over an outage of etcd, behind those who did not lose
 their place. The exit code is that of the command, or
   121  the lock was lost, and the command was stopped

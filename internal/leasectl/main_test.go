@@ -26,7 +26,10 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=20 no_huge_pages_for_shadow=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){"leasectl": mainWithProbe})
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"leasectl":       mainWithProbe,
+		"leasectl-guard": func() { os.Exit(Main(nil, nil, nil, nil)) },
+	})
 }
 
 // leakChecked fails a run that passed but left goroutines behind.

@@ -105,7 +105,7 @@ func TestListingsDoNotAskPerItem(t *testing.T) {
 	for _, n := range []int{few, many} {
 		c.grow(n)
 		for _, args := range []string{
-			"status", "doctor --window 10ms", "doctor --window 10ms -o json",
+			"status", "doctor --window 10ms", "doctor --window 10ms --max-run 1ns", "doctor --window 10ms -o json",
 			"jobs ls", "jobs ls -o wide", "jobs ls --state dead,cancelled", "jobs ls --limit 1000", "jobs ls --filter id:ready", "jobs ls --filter state:claimed",
 			"queues ls", "workers ls", "workers get worker", "leases ls", "locks ls", "elections ls", "semaphores ls",
 		} {

@@ -210,6 +210,7 @@ func (s *settings) named(flag string) bool {
 type target struct {
 	endpoints []string // with scheme
 	tls       *tls.Config
+	files     *tlsFiles // where tls was read; nil when it was not
 	user      string
 	password  string
 	root      string
@@ -242,9 +243,13 @@ func (s *settings) target(ctx context.Context, getenv func(string) string) (*tar
 	if secure && cfg == nil {
 		cfg = &tls.Config{MinVersion: tls.VersionTLS12} // the system's certificates
 	}
+	var files *tlsFiles
+	if s.cacert != "" || s.cert != "" {
+		files = &tlsFiles{read: s.tlsConfig, last: cfg}
+	}
 	if s.root == "" {
 		return nil, usagef("--root "+defaultRoot, "%s is empty", s.source("root"))
 	}
-	t := &target{endpoints: endpoints, tls: cfg, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context, dialing: s.dialing}
+	t := &target{endpoints: endpoints, tls: cfg, files: files, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context, dialing: s.dialing}
 	return t, nil
 }

@@ -18,15 +18,16 @@ type interruptError struct{ sig syscall.Signal }
 
 func (e *interruptError) Error() string { return "interrupted by " + signalText(e.sig) }
 
-func signalText(sig syscall.Signal) string {
-	if sig == syscall.SIGTERM {
-		return "SIGTERM"
-	}
-	return "SIGINT"
+// endings are the signals that ask a program to end, with their names.
+var endings = map[syscall.Signal]string{
+	syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGTERM: "SIGTERM",
 }
 
-// signals turns SIGINT and SIGTERM into two events: the first ends the context, the second closes aborted. After that
-// the system's own handling is back, so a third ends the process whatever it does. A SIGTERM soon after the first signal
+func signalText(sig syscall.Signal) string { return endings[sig] }
+
+// signals turns the endings into two events: the first ends the context, the second closes aborted. After that
+// the system's own handling is back, so a third ends the process whatever it does. One that is ignored, as nohup does
+// with SIGHUP, stays ignored. A SIGTERM soon after the first signal
 // is its echo and does not count: timeout(1) signals its child and then the group that the child is in, and supervisors do
 // the like. People who are impatient send SIGINT, which always counts.
 type signals struct {
@@ -41,7 +42,11 @@ func watchSignals(parent context.Context) (context.Context, *signals) {
 	ctx, cancel := context.WithCancelCause(parent)
 	s := &signals{aborted: make(chan struct{}), quit: make(chan struct{}), cancel: cancel}
 	arrived := make(chan os.Signal, 2)
-	signal.Notify(arrived, os.Interrupt, syscall.SIGTERM)
+	for sig := range endings {
+		if !signal.Ignored(sig) {
+			signal.Notify(arrived, sig)
+		}
+	}
 	s.wait.Go(func() {
 		defer signal.Stop(arrived)
 		var first time.Time
@@ -98,7 +103,7 @@ func interrupted(ctx context.Context) error {
 }
 
 // interruptCode returns the exit code of a command that failed because a signal ended its context, as a shell would
-// report it: 130 for SIGINT, 143 for SIGTERM. An error that has another reason keeps its own code.
+// report it: 128 and its number. An error that has another reason keeps its own code.
 func interruptCode(ctx context.Context, err error) (int, bool) {
 	var i *interruptError
 	if !errors.As(context.Cause(ctx), &i) {

@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The exit codes of a command that runs under a claim, beside its own.
@@ -23,12 +24,12 @@ const (
 // underOptions are what it takes to run a command under a claim.
 type underOptions struct {
 	claimNoun
-	claim   func(*coord.Session, string) *coord.Lock
-	ttl     time.Duration
-	grace   time.Duration
-	timeout time.Duration
-	forever bool      // no timeout
-	until   time.Time // when it ends, else
+	ttl         time.Duration
+	grace       time.Duration
+	credentials bool
+	timeout     time.Duration
+	forever     bool      // no timeout
+	until       time.Time // when it ends, else
 }
 
 // newUnder completes a verb that runs a command under a claim.
@@ -50,7 +51,13 @@ func newUnder(a *app, o *underOptions, cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others get it `TIME` after this process is gone")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL after a signal")
+	addCredentialsFlag(f, &o.credentials)
 	return cmd
+}
+
+// addCredentialsFlag declares the flag of verbs that run commands.
+func addCredentialsFlag(f *pflag.FlagSet, given *bool) {
+	f.BoolVar(given, "pass-credentials", false, "let the command inherit LEASECTL_PASSWORD and the like, which it does not else")
 }
 
 // runUnder looks the command up first, so that a typing error claims nothing.
@@ -162,8 +169,10 @@ func (a *app) underHold(ctx context.Context, c *connection, s *coord.Session, h 
 	defer cancel()
 	cmd := execjob.Command{
 		Argv: argv, Stdin: a.in, Stdout: a.out, Stderr: a.err, Grace: o.grace, Abort: a.aborted,
-		Lost:      h.Done(),
-		LostGrace: max(500*time.Millisecond, s.TTL()/10) / 2, // dead before the lease can have ended
+		Lost:        h.Done(),
+		LostGrace:   max(500*time.Millisecond, s.TTL()/10) / 2, // dead before the lease can have ended
+		Reliable:    s.Remaining,
+		Credentials: o.credentials,
 		Env: []string{
 			"LEASECTL_TOKEN=" + h.Token().String(), "LEASECTL_CLAIM_KEY=" + h.Fence().Key, "LEASECTL_SESSION=" + s.ID(),
 			"LEASECTL_ENDPOINTS=" + strings.Join(c.endpoints, ","), "LEASECTL_ROOT=" + c.root, "LEASECTL_CONTEXT=" + c.context,

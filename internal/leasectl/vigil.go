@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -21,11 +22,23 @@ type vigil struct {
 	where func(context.Context) string // etcd is, and what is wrong there
 	ask   func(context.Context) error  // an error that etcd itself gave is a sign of life too
 	tell  func(format string, args ...any)
+
+	// refused ends the vigil when the login is refused again and again, as after the password was changed: only another
+	// process can log in anew. Nil: that is a sign of life like any answer.
+	refused func(error)
 }
+
+// refusals is how many in a row it takes: a member that lags behind may refuse one.
+const refusals = 3
 
 // watchOver keeps a vigil until ctx ends or the returned function is called, which waits for its end.
 func watchOver(ctx context.Context, c *connection, tell func(format string, args ...any)) (stop func()) {
-	v := vigil{where: c.silence, tell: tell, ask: func(ctx context.Context) error {
+	return watchLogin(ctx, c, tell, nil)
+}
+
+// watchLogin is watchOver that also tells, once, that etcd takes the login no more.
+func watchLogin(ctx context.Context, c *connection, tell func(format string, args ...any), refused func(error)) (stop func()) {
+	v := vigil{where: c.silence, tell: tell, refused: refused, ask: func(ctx context.Context) error {
 		_, err := c.Get(ctx, c.root+"meta", clientv3.WithKeysOnly())
 		return err
 	}}
@@ -43,7 +56,7 @@ func (v vigil) keep(ctx context.Context) {
 	rest := time.NewTicker(vigilRest)
 	defer rest.Stop()
 	alive, told := time.Now(), false
-	for {
+	for refused := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -53,6 +66,13 @@ func (v vigil) keep(ctx context.Context) {
 		err := v.ask(asking)
 		cancel()
 		silent := time.Since(alive)
+		if refused++; !etcdIs(rpctypes.ErrAuthFailed)(err) || v.refused == nil {
+			refused = 0
+		}
+		if refused == refusals {
+			v.refused(err)
+			return
+		}
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -100,3 +100,27 @@ func TestOutlast(t *testing.T) {
 		}
 	})
 }
+
+// A login that is refused now and then is no reason to end; one that is refused again and again is, once.
+func TestVigilTellsThatTheLoginIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, asked := time.Now(), 0
+		var refused []time.Duration
+		v := vigil{
+			refused: func(error) { refused = append(refused, time.Since(begun)) },
+			tell:    func(format string, args ...any) { t.Errorf("told "+format, args...) },
+			ask: func(context.Context) error {
+				if asked++; asked < 10 && asked%3 == 0 {
+					return rpctypes.ErrPermissionDenied
+				}
+				return rpctypes.ErrAuthFailed
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		v.keep(ctx)
+		if want := []time.Duration{12 * vigilRest}; !slices.Equal(refused, want) {
+			t.Errorf("refused at %v, want %v", refused, want)
+		}
+	})
+}

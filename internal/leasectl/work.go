@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // workOptions are the flags of work.
@@ -23,6 +24,10 @@ type workOptions struct {
 	drain       bool
 	once        bool
 	kinds       []string
+	credentials bool
+	timeout     time.Duration // of an attempt; 0: none but the job's own
+	idle        time.Duration // without output; 0: any
+	prefix      bool
 }
 
 func newWork(a *app) *cobra.Command {
@@ -33,9 +38,10 @@ func newWork(a *app) *cobra.Command {
 		Long: `Run a command for each job: the payload is on its stdin, and how it ends says
 what becomes of the job. See leasectl help exec.
 
-The first SIGINT or SIGTERM lets the running commands finish, and the exit code
-is 0; the second kills them, gives their jobs back, and the exit code is 130. A
-SIGTERM within half a second of the first signal does not count as the second.
+The first SIGHUP, SIGINT, SIGQUIT or SIGTERM lets the running commands finish, and
+the exit code is 0; the second kills them, gives their jobs back, and the exit code
+is 130. A SIGTERM within half a second of the first signal does not count as the
+second. However leasectl ends, nothing that it ran works on.
 When etcd is lost for longer than the TTL the running commands are stopped, since
 others may take their jobs over; work goes on when etcd is back.
 
@@ -45,15 +51,19 @@ empty, but for the job of --once.`,
 		Example: `  leasectl work mail -c 4 -- python3 send.py
   leasectl work pages --drain -- sh -c 'curl -fsS "https://example.org/$(cat)"'
   leasectl work mail --once -o json -- ./send
-  leasectl work media --kind resize --kind crop --grace 30s -- ./image`,
+  leasectl work media --kind resize --kind crop --grace 30s -- ./image
+  leasectl work agents --timeout 1h --idle-timeout 10m -- ./agent`,
 		Args: takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			if dash < 0 || dash == len(args) {
 				return usagef("leasectl work "+args[0]+" -- CMD ARG...", "work: the command after -- is missing")
 			}
-			if err := o.check(cmd.Flags().Changed("concurrency")); err != nil {
+			if err := o.check(cmd.Flags()); err != nil {
 				return err
+			}
+			if !cmd.Flags().Changed("prefix") {
+				o.prefix = o.concurrency > 1 || isTerminal(a.err)
 			}
 			return a.runWork(cmd.Context(), args[0], args[dash:], o)
 		},
@@ -62,16 +72,20 @@ empty, but for the job of --once.`,
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "run `N` commands at a time")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others take the jobs over `TIME` after this process is gone")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop a command that takes longer than `TIME`: its attempt has failed; a job's own timeout may be shorter")
+	f.DurationVar(&o.idle, "idle-timeout", 0, "stop a command that has written nothing to stdout or stderr for `TIME`: its attempt has failed")
+	f.BoolVar(&o.prefix, "prefix", false, "begin each line that a command writes with its job (default with -c above 1, or on a terminal)")
 	f.BoolVar(&o.drain, "drain", false, "end when no job is left: none ready, scheduled or claimed by anybody, of any kind; in mode dispatch that is looked at every 10s")
 	f.BoolVar(&o.once, "once", false, "work one job, wait for it if need be, print what became of it, and end")
 	f.StringArrayVar(&o.kinds, "kind", nil, "only jobs of `KIND`; may be repeated")
+	addCredentialsFlag(f, &o.credentials)
 	o.addFlags(f)
 	f.Lookup("dry-run").Usage = "check the command and the connection, and work nothing"
 	f.Lookup("reason").Usage = "show `TEXT` when the work begins"
 	return cmd
 }
 
-func (o *workOptions) check(concurrencyGiven bool) error {
+func (o *workOptions) check(f *pflag.FlagSet) error {
 	badTTL := checkTTL(o.ttl)
 	switch {
 	case o.concurrency < 1 || o.concurrency > 10_000:
@@ -82,7 +96,11 @@ func (o *workOptions) check(concurrencyGiven bool) error {
 		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
 	case o.once && o.drain:
 		return usagef("one of them", "--once and --drain exclude each other")
-	case o.once && concurrencyGiven && o.concurrency != 1:
+	case f.Changed("timeout") && o.timeout <= 0:
+		return usagef("--timeout 10m", "--timeout is %v: it must be positive", o.timeout)
+	case f.Changed("idle-timeout") && o.idle <= 0:
+		return usagef("--idle-timeout 10m", "--idle-timeout is %v: it must be positive", o.idle)
+	case o.once && f.Changed("concurrency") && o.concurrency != 1:
 		return usagef("--once alone", "--once works one job, not %d at a time", o.concurrency)
 	}
 	return nil
@@ -181,7 +199,7 @@ func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOp
 	}
 	s := &shift{
 		a: a, c: c, q: q, o: o, log: log, open: map[attemptKey]bool{},
-		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Stderr: log.child()},
+		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Credentials: o.credentials, IdleTimeout: o.idle},
 	}
 	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl, Logger: log.zap()})
 	return s
@@ -231,7 +249,11 @@ func (s *shift) run(ctx context.Context) error {
 		}
 	})
 	behind.Go(func() { s.watchSessions(memberCtx) })
-	defer watchOver(memberCtx, s.c, s.log.line)()
+	workCtx, refuse := context.WithCancelCause(workCtx)
+	defer watchLogin(memberCtx, s.c, s.log.line, func(err error) {
+		s.log.line("etcd refuses the login: %s", errorText(err))
+		refuse(&failure{code: exitAuth, err: err, try: "start it again, with the new password"})
+	})()
 	behind.Go(func() { s.watchSignals(ctx, memberCtx) })
 	if s.o.drain {
 		behind.Go(func() { s.untilEmpty(workCtx, stopWork) })
@@ -242,7 +264,10 @@ func (s *shift) run(ctx context.Context) error {
 	s.jobs.Wait() // bounded by the grace: nothing that runs is left to itself
 	stopMember()
 	behind.Wait()
+	var refused *failure
 	switch {
+	case errors.As(context.Cause(workCtx), &refused):
+		return refused
 	case s.isAborted():
 		return &failure{code: exitInterrupted, err: errors.New("aborted by a second signal: the running commands were killed")}
 	case stopped || s.o.once && s.settled() != "":

@@ -33,13 +33,16 @@ func (s *shift) handle(ctx context.Context, c *workqueue.Claim) ([]byte, error) 
 		ID: j.ID, Queue: j.Queue, Kind: j.Kind, Attempt: j.Attempt, Token: c.Token().String(), Session: j.Owner,
 		IdempotencyKey: c.IdempotencyKey(), Payload: j.Payload, Checkpoint: j.Checkpoint, Trace: j.Trace,
 	}
-	if j.Timeout > 0 {
-		job.Deadline = time.Now().Add(j.Timeout)
+	if session, err := s.member.Session(ctx); err == nil && session.ID() == j.Owner {
+		job.Reliable = session.Remaining
+	}
+	if limit := s.limit(j); limit > 0 {
+		job.Deadline = time.Now().Add(limit)
 	}
 	if keys := job.Unfit(); len(keys) > 0 {
 		s.log.line("warning: %s: its trace has a NUL byte in %s, which no environment can carry: left out", attemptOf(j), strings.Join(keys, ", "))
 	}
-	out := s.exec.Run(ctx, job)
+	out := s.runCommand(ctx, job)
 	if errors.Is(out.Cause, execjob.ErrAborted) {
 		return nil, s.giveBack(ctx, c)
 	}
@@ -52,7 +55,36 @@ func (s *shift) handle(ctx context.Context, c *workqueue.Claim) ([]byte, error) 
 	if errors.Is(out.Cause, workqueue.ErrAttemptTimeout) {
 		out.Err = fmt.Errorf("%w: %w", workqueue.ErrAttemptTimeout, out.Err)
 	}
+	if errors.Is(out.Cause, execjob.ErrIdle) {
+		out.Err = fmt.Errorf("%w: %w", out.Cause, out.Err)
+	}
 	return nil, judgeEnd(j, out)
+}
+
+// limit is how long an attempt may take: the job's own timeout, or that of work; 0 is for ever.
+func (s *shift) limit(j *workqueue.Job) time.Duration {
+	if j.Timeout > 0 && s.o.timeout > 0 {
+		return min(j.Timeout, s.o.timeout)
+	}
+	return max(j.Timeout, s.o.timeout)
+}
+
+// runCommand runs the command for a job, within the timeout of work; the worker sees to the job's own.
+func (s *shift) runCommand(ctx context.Context, job execjob.Job) execjob.Outcome {
+	if s.o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.o.timeout, workqueue.ErrAttemptTimeout)
+		defer cancel()
+	}
+	name := ""
+	if s.o.prefix {
+		name = jobRef{job.Queue, job.ID}.name()
+	}
+	said := s.log.child(strings.TrimPrefix(name, "job/"))
+	defer said.Close()
+	exec := *s.exec
+	exec.Stderr = said
+	return exec.Run(ctx, job)
 }
 
 // judgeEnd turns a bad end into the error that tells the library what to do. The pause is drawn here, by the library's

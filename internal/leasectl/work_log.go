@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,8 +40,14 @@ func (l *workLog) write(p []byte) {
 	_, _ = l.w.Write(p) // nobody is left to tell
 }
 
-// child is what the commands write to.
-func (l *workLog) child() io.Writer { return childWriter{l} }
+// child is what one command writes to: as it comes, or line by line with the name of its job before each. It must be
+// closed when the command has ended.
+func (l *workLog) child(name string) io.WriteCloser {
+	if name == "" {
+		return childWriter{l}
+	}
+	return &prefixWriter{l: l, prefix: name + " | "}
+}
 
 type childWriter struct{ l *workLog }
 
@@ -50,6 +57,50 @@ func (c childWriter) Write(p []byte) (int, error) {
 	n, err := c.l.w.Write(p)
 	c.l.apart = !bytes.HasSuffix(p, []byte("\n"))
 	return n, err
+}
+
+func (c childWriter) Close() error { return nil }
+
+// maxLine is what is kept of a line that does not end before it is written in parts.
+const maxLine = 64 << 10
+
+// prefixWriter writes whole lines, so that those of several commands do not mix.
+type prefixWriter struct {
+	l      *workLog
+	prefix string
+	rest   []byte // of the last line
+}
+
+func (w *prefixWriter) Write(p []byte) (int, error) {
+	w.rest = append(w.rest, p...)
+	for {
+		end := bytes.IndexByte(w.rest, '\n')
+		switch {
+		case end >= 0:
+			w.line(w.rest[:end])
+			w.rest = w.rest[end+1:]
+		case len(w.rest) > maxLine:
+			w.line(w.rest)
+			w.rest = nil
+		default:
+			return len(p), nil
+		}
+	}
+}
+
+func (w *prefixWriter) line(text []byte) {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	w.l.write(slices.Concat([]byte(w.prefix), text, []byte("\n")))
+}
+
+// Close writes a last line that has no end.
+func (w *prefixWriter) Close() error {
+	if len(w.rest) > 0 {
+		w.line(w.rest)
+		w.rest = nil
+	}
+	return nil
 }
 
 func (l *workLog) session(s *coord.Session, queue string, o workOptions) {
@@ -123,6 +174,9 @@ func endText(err error) string {
 	}
 	if errors.Is(err, workqueue.ErrAttemptTimeout) {
 		text = "timeout, " + text
+	}
+	if errors.Is(err, execjob.ErrIdle) {
+		text = "no output, " + text
 	}
 	if exit.Stderr == "" {
 		return text

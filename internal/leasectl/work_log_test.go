@@ -48,7 +48,7 @@ func TestVerdictText(t *testing.T) {
 func TestWorkLogKeepsLinesApart(t *testing.T) {
 	var out bytes.Buffer
 	l := &workLog{w: &out}
-	child := l.child()
+	child := l.child("")
 	fmt.Fprint(child, "no newline")
 	l.line("told %s", "a\nb")
 	fmt.Fprint(child, "whole\n")

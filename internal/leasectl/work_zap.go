@@ -20,7 +20,7 @@ func (l *workLog) zap() *zap.Logger {
 	return zap.New(zapcore.NewSamplerWithOptions(plainCore{log: l}, 10*time.Second, 1, 0))
 }
 
-// plainCore writes warnings as lines for people: the message, what it is about, and the error.
+// plainCore writes warnings as lines for people: what it is about, the message, and the error.
 type plainCore struct {
 	log    *workLog
 	fields []zapcore.Field
@@ -50,17 +50,8 @@ func (c plainCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	if slices.ContainsFunc(toldAnyway, func(told string) bool { return strings.HasPrefix(e.Message, told) }) {
 		return nil
 	}
-	line := "warning: " + e.Message
-	var err error
-	for _, f := range slices.Concat(c.fields, fields) {
-		if f.Type == zapcore.ErrorType {
-			err, _ = f.Interface.(error)
-			continue
-		}
-		values := zapcore.NewMapObjectEncoder()
-		f.AddTo(values)
-		line += fmt.Sprintf(" (%s %v)", f.Key, values.Fields[f.Key])
-	}
+	line, err := sentence(e.Message, slices.Concat(c.fields, fields))
+	line = "warning: " + line
 	switch {
 	case err == nil:
 	case exitCode(err) == exitUnreachable, errors.Is(err, context.Canceled), status.Code(err) == codes.Canceled:
@@ -70,6 +61,41 @@ func (c plainCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	}
 	c.log.line("%s", line)
 	return nil
+}
+
+// sentence puts what it is about before the message, and the rest behind it: who reads it is a person.
+func sentence(message string, fields []zapcore.Field) (line string, err error) {
+	var queue, job string
+	var more []string
+	for _, f := range fields {
+		values := zapcore.NewMapObjectEncoder()
+		f.AddTo(values)
+		switch value := values.Fields[f.Key]; {
+		case f.Type == zapcore.ErrorType:
+			err, _ = f.Interface.(error)
+		case f.Key == "queue":
+			queue = fmt.Sprint(value)
+		case f.Key == "job":
+			job = fmt.Sprint(value)
+		case value == true:
+			more = append(more, f.Key)
+		case value != false:
+			more = append(more, fmt.Sprintf("%s %v", f.Key, value))
+		}
+	}
+	switch {
+	case queue != "" && job != "":
+		line = strings.TrimPrefix(jobRef{queue, job}.name(), "job/") + ": "
+	case queue != "":
+		line = "queue " + queue + ": "
+	case job != "":
+		line = "job " + job + ": "
+	}
+	line += message
+	if len(more) > 0 {
+		line += " (" + strings.Join(more, ", ") + ")"
+	}
+	return line, err
 }
 
 // Sync has nothing to do: each line is written at once.

@@ -29,8 +29,8 @@ func TestWorkPutsWhatTheLibrariesTellIntoWords(t *testing.T) {
 	for range 3 {
 		log.Warn("assign jobs", zap.Int("of", 7))
 	}
-	want := `^\d\d:\d\d:\d\d warning: release stray claim \(queue mail\) \(job a\): etcdserver: permission denied
-\d\d:\d\d:\d\d warning: orphan was not claimed again \(losses 3\) \(dead true\)
+	want := `^\d\d:\d\d:\d\d warning: mail/a: release stray claim: etcdserver: permission denied
+\d\d:\d\d:\d\d warning: orphan was not claimed again \(losses 3, dead\)
 \d\d:\d\d:\d\d warning: assign jobs \(of 7\)
 $`
 	if !regexp.MustCompile(want).MatchString(out.String()) {

@@ -20,7 +20,8 @@ writes this page; the table is in internal/mutants, and a comment ` + "`//mutant
 Compares of Txns appear here by one or two of each builder. That every single one of them is needed is shown apart, by
 taking each out of each builder in turn: ` + "`TestEveryCompareOfEveryTxnClosesARace`, `TestEveryCompareOfEveryClaimTxnClosesARace`," + `
 ` + "`TestEveryCompareOfALeftoverClosesARace` and `TestEachCompareOfAFenceIsNeeded`" + ` against the server,
-` + "`TestExploreMissesEveryCompare`, `TestExploreMissesEveryCompareOfClaims` and `TestExploreMissesTheLaneCompare`" + ` by search.
+` + "`TestExploreMissesEveryCompare`, `TestExploreMissesEveryCompareOfClaims` and `TestExploreMissesTheLaneCompare`" + ` by search. So is
+whoever must end a claim: ` + "`TestExploreMissesEveryKeeper` and `TestExploreMissesEveryKeeperOfClaims`" + `.
 
 | taken out | marker | what came of it |
 |---|---|---|

@@ -45,8 +45,8 @@ type Options struct {
 	// Window is how long something must last that is only wrong when it lasts; 0 means 3 s.
 	Window time.Duration
 	// MaxWait is the longest time that a job may wait to be claimed, MaxHold that a lock may be held while others wait,
-	// MaxPause that a queue may be paused; 0 means 5 min, 10 min and 24 h.
-	MaxWait, MaxHold, MaxPause time.Duration
+	// MaxPause that a queue may be paused, MaxRun that a claimed job may give no sign; 0 means 5 min, 10 min, 24 h and 1 h.
+	MaxWait, MaxHold, MaxPause, MaxRun time.Duration
 	// MaxHistory is how many revisions etcd may keep; 0 means 1,000,000.
 	MaxHistory int64
 	// Timeout bounds everything; 0 means 1 min.
@@ -59,7 +59,7 @@ func (o Options) withDefaults() Options {
 	for _, d := range []struct {
 		value *time.Duration
 		zero  time.Duration
-	}{{&o.Window, 3 * time.Second}, {&o.MaxWait, 5 * time.Minute}, {&o.MaxHold, 10 * time.Minute}, {&o.MaxPause, 24 * time.Hour}, {&o.Timeout, time.Minute}} {
+	}{{&o.Window, 3 * time.Second}, {&o.MaxWait, 5 * time.Minute}, {&o.MaxHold, 10 * time.Minute}, {&o.MaxPause, 24 * time.Hour}, {&o.MaxRun, time.Hour}, {&o.Timeout, time.Minute}} {
 		if *d.value == 0 {
 			*d.value = d.zero
 		}

@@ -39,15 +39,16 @@ type queueLook struct {
 	// payloads, progress and inbox are the keys that lie beside jobs.
 	payloads, progress, inbox []key
 
-	unread []unread
-	open   []waiting          // jobs that can be claimed, or are beyond their attempts
-	gone   []*workqueue.Job   // claimed by sessions that are gone
-	ranks  map[string]rank    // of gone and open jobs
-	held   map[string]int     // jobs by owner
-	tried  map[string]int     // jobs with counted losses by owner
-	owned  map[string]ownedBy // claimed jobs that a dispatcher assigned
-	large  []*workqueue.Job
-	over   []*workqueue.Job // beyond their attempts, and not claimed
+	unread  []unread
+	open    []waiting          // jobs that can be claimed, or are beyond their attempts
+	gone    []*workqueue.Job   // claimed by sessions that are gone
+	running []*workqueue.Job   // claimed by those that live
+	ranks   map[string]rank    // of gone and open jobs
+	held    map[string]int     // jobs by owner
+	tried   map[string]int     // jobs with counted losses by owner
+	owned   map[string]ownedBy // claimed jobs that a dispatcher assigned
+	large   []*workqueue.Job
+	over    []*workqueue.Job // beyond their attempts, and not claimed
 	// noLease are done jobs that would never go away.
 	noLease        []*mvccpb.KeyValue
 	doneBytes      int
@@ -304,6 +305,8 @@ func (l *look) addJob(q *queueLook, j *workqueue.Job, kv *mvccpb.KeyValue) {
 		if j.State == workqueue.StateOrphan {
 			q.gone = append(q.gone, small(j))
 			q.ranks[j.ID] = rank{j.Priority, kv.CreateRevision}
+		} else {
+			q.running = append(q.running, small(j))
 		}
 	case workqueue.StateReady:
 		since := j.EnqueuedAt

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"time"
 )
@@ -14,57 +13,54 @@ import (
 type Command struct {
 	// Argv is the command, its program resolved by Look.
 	Argv []string
-	// Env is added to leasectl's own environment.
-	Env []string
+	// Env is added to leasectl's own environment, of which Credentials lets the command inherit the passwords too.
+	Env         []string
+	Credentials bool
 
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
 	// Grace is the time between SIGTERM and SIGKILL when ctx ends; negative: SIGKILL at once.
 	Grace time.Duration
-	// Lost, once closed, leaves the group LostGrace in place of Grace: it has no right to run any more. Nil: never.
+	// Lost, once closed, leaves the command LostGrace in place of Grace: it has no right to run any more. Nil: never.
 	Lost      <-chan struct{}
 	LostGrace time.Duration
-	// Abort, once closed, kills the group at once; nil: never.
+	// Reliable is how long that right can be relied on from now, for the case that leasectl is stopped; nil: for ever.
+	Reliable func() time.Duration
+	// Abort, once closed, kills the command at once; nil: never.
 	Abort <-chan struct{}
 }
 
-// Run starts the command and blocks until its process group has ended: by itself, or because ctx did. It returns its
+// Run starts the command and blocks until all that it started has ended: by itself, or because ctx did. It returns its
 // exit code, 128 plus the signal's number for one that a signal ended; the error is a *LookError when it could not be
-// started.
+// started. The program must call Guard where IsGuard says so.
 func (c *Command) Run(ctx context.Context) (code int, err error) {
-	p := &child{
-		cmd:    exec.Command(c.Argv[0], c.Argv[1:]...),
-		exited: make(chan struct{}),
-		reap:   make(chan struct{}),
-		reaped: make(chan struct{}),
-	}
-	p.cmd.Env = append(os.Environ(), c.Env...)
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
-	p.cmd.SysProcAttr = procAttr()
-	restore := shareTerminal(p.cmd, c.Stdin)
+	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
+	cmd.Env = append(inherited(c.Credentials), c.Env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
+	foreground, restore := shareTerminal(c.Stdin)
 	defer restore()
-	started := make(chan error)
-	go p.run(started)
-	if err := <-started; err != nil {
-		<-p.reaped
+	p, err := launch(cmd, foreground)
+	if err != nil {
 		return 0, &LookError{Name: c.Argv[0], Code: 126, Err: err}
 	}
-	kill, stop := c.killSwitch(p)
-	p.supervise(ctx, kill, c.Grace)
+	kill, stop := c.killSwitch()
+	unrelied := p.keepRelied(c.Reliable, c.LostGrace)
+	(&child{process: p}).supervise(ctx, kill, c.Grace)
+	unrelied()
 	stop()
-	if p.waitErr != nil {
-		return 0, fmt.Errorf("wait for %s: %w", c.Argv[0], p.waitErr)
+	switch {
+	case p.err != nil:
+		return 0, fmt.Errorf("wait for %s: %w", c.Argv[0], p.err)
+	case p.end.signal != 0:
+		return 128 + int(p.end.signal), nil
 	}
-	if n := signalNumber(p.cmd.ProcessState); n > 0 {
-		return 128 + n, nil
-	}
-	return p.cmd.ProcessState.ExitCode(), nil
+	return p.end.code, nil
 }
 
-// killSwitch returns a channel that is closed when the group must be killed at once, and a function that joins what
+// killSwitch returns a channel that is closed when the command must be killed at once, and a function that joins what
 // closes it.
-func (c *Command) killSwitch(p *child) (kill chan struct{}, stop func()) {
+func (c *Command) killSwitch() (kill chan struct{}, stop func()) {
 	kill = make(chan struct{})
 	over, gone := make(chan struct{}), make(chan struct{})
 	go func() {

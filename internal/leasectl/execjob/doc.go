@@ -5,7 +5,8 @@
 //   - LEASECTL_JOB_ID, _QUEUE, _KIND, _ATTEMPT, _TOKEN, _SESSION, _IDEMPOTENCY_KEY, _RESULT_FILE (a path that does not
 //     exist yet), _DEADLINE (RFC 3339) when the attempt has one, _CHECKPOINT_FILE when an earlier attempt left a
 //     checkpoint, LEASECTL_ENDPOINTS and LEASECTL_ROOT, and TRACEPARENT, TRACESTATE, BAGGAGE when the job carries them;
-//   - a process group of its own. On Linux it is also killed when leasectl dies, whatever killed leasectl.
+//   - the rest of leasectl's environment, without passwords unless it is asked for them;
+//   - a process group of its own, and a guard as its parent.
 //
 // What its end means:
 //
@@ -15,11 +16,23 @@
 //	any other      retry with backoff
 //	a signal       retry with backoff; the error names the signal
 //
-// When the context ends, the process group gets SIGTERM, and SIGKILL after the grace. Whatever of the group is left
-// when its leader has ended and its output is drained is killed: a job is its process group, and nobody works on
-// without a claim. A helper that must outlive the job has to leave the group (setsid).
+// When the context ends, the process group gets SIGTERM, and SIGKILL after the grace. Whatever is left of the job when
+// its leader has ended and its output is drained is killed: nothing works on without a claim.
 //
-// Known limit: the kill on leasectl's own death reaches the child, not the child's children.
+// # The guard
+//
+// The guard is this program once more, in a process of its own. It starts the child, hears from leasectl through a pipe
+// how long the claim can be relied on, and ends the child when it must:
+//   - at once, when the pipe closes, which is when leasectl has ended, however it did;
+//   - as at the end of the context, when the time that it last heard of is over, as when leasectl is stopped.
+//
+// On Linux it is the subreaper of all that the child starts. So a job is its process tree: what has left the process
+// group or its session is killed too, and a helper that must outlive the job has to be started by something else, such
+// as a service manager. When the guard itself is killed, the kernel kills the child, and leasectl kills its group. On
+// other Unix systems a job is its process group. Elsewhere there is no guard.
+//
+// Out of the guard's reach are processes of another user (sudo), those that another daemon started (docker run), those
+// that the kernel cannot interrupt, and on the death of the guard and leasectl in one moment all but the child itself.
 //
 // The package knows nothing of queues or etcd; it never retries and never logs.
 package execjob

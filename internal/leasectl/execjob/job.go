@@ -1,6 +1,8 @@
 package execjob
 
 import (
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,9 @@ type Job struct {
 	IdempotencyKey string    // the same for every attempt of this job
 	Deadline       time.Time // optional: when the attempt's context ends
 
+	// Reliable is how long the claim can be relied on from now; nil: as long as the context.
+	Reliable func() time.Duration
+
 	Payload    []byte // the child's stdin
 	Checkpoint []byte // optional: nil means that no attempt left one
 
@@ -31,6 +36,38 @@ var jobVars = []string{
 	"LEASECTL_JOB_ID", "LEASECTL_QUEUE", "LEASECTL_KIND", "LEASECTL_ATTEMPT", "LEASECTL_TOKEN", "LEASECTL_DEADLINE",
 	"LEASECTL_SESSION", "LEASECTL_RESULT_FILE", "LEASECTL_CHECKPOINT_FILE", "LEASECTL_IDEMPOTENCY_KEY",
 	"LEASECTL_ENDPOINTS", "LEASECTL_ROOT", "LEASECTL_CONTEXT", "TRACEPARENT", "TRACESTATE", "BAGGAGE",
+}
+
+// secretVars hold a password. userVars may: "name:password".
+var (
+	secretVars = []string{"LEASECTL_PASSWORD", "ETCDCTL_PASSWORD"}
+	userVars   = []string{"LEASECTL_USER", "ETCDCTL_USER"}
+)
+
+// withoutCredentials returns env without passwords: what runs under a claim need not be who claims, and what it prints
+// is kept where others read it. The name of the user stays.
+func withoutCredentials(env []string) []string {
+	kept := make([]string, 0, len(env))
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		switch {
+		case slices.Contains(secretVars, name):
+			continue
+		case slices.Contains(userVars, name):
+			user, _, _ := strings.Cut(value, ":")
+			kv = name + "=" + user
+		}
+		kept = append(kept, kv)
+	}
+	return kept
+}
+
+// inherited is what a command gets of this process's environment.
+func inherited(credentials bool) []string {
+	if credentials {
+		return os.Environ()
+	}
+	return withoutCredentials(os.Environ())
 }
 
 // environ returns the child's environment: base without anything of an outer job, then this job's variables.

@@ -1,9 +1,6 @@
 package execjob
 
-import (
-	"fmt"
-	"os"
-)
+import "fmt"
 
 // Verdict says what the end of a child means for its job.
 type Verdict int
@@ -83,14 +80,13 @@ func (e *ExitError) Error() string {
 }
 
 // judge turns a child's end into an outcome, without its result.
-func judge(state *os.ProcessState, stderr string) Outcome {
-	if name := signalName(state); name != "" {
-		return Outcome{Verdict: Retry, Err: &ExitError{Code: -1, Signal: name, Stderr: stderr}}
+func judge(end ending, stderr string) Outcome {
+	if end.signal != 0 {
+		return Outcome{Verdict: Retry, Err: &ExitError{Code: -1, Signal: signalName(end.signal), Stderr: stderr}}
 	}
-	code := state.ExitCode()
-	out := Outcome{Verdict: verdictOf(code)}
+	out := Outcome{Verdict: verdictOf(end.code)}
 	if out.Verdict != Complete {
-		out.Err = &ExitError{Code: code, Stderr: stderr}
+		out.Err = &ExitError{Code: end.code, Stderr: stderr}
 	}
 	return out
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"time"
 )
@@ -25,6 +24,9 @@ const (
 // ErrAborted is the cause of an outcome that Runner.Abort brought about.
 var ErrAborted = errors.New("aborted")
 
+// ErrIdle is the cause of an outcome that Runner.IdleTimeout brought about.
+var ErrIdle = errors.New("no output")
+
 // Runner runs jobs with one command. Its fields are not changed once Run was called; Run is safe for concurrent use.
 type Runner struct {
 	// Argv is the command, its program resolved by Look.
@@ -33,14 +35,19 @@ type Runner struct {
 	// Grace is the time between SIGTERM and SIGKILL. Default 10 s; negative: SIGKILL at once.
 	Grace time.Duration
 
-	// Abort, once closed, kills every running group at once, grace or not, and starts no more; nil: never.
+	// Abort, once closed, kills everything that runs at once, grace or not, and starts no more; nil: never.
 	Abort <-chan struct{}
+
+	// IdleTimeout stops a child that has written nothing to stdout or stderr for so long; 0: never.
+	IdleTimeout time.Duration
 
 	// Endpoints and Root are those in use by leasectl; the child sees them.
 	Endpoints []string
 	// Context is the one in use, "" without one: it says how to log in.
 	Context string
 	Root    string
+	// Credentials lets the children inherit leasectl's passwords.
+	Credentials bool
 
 	// Stderr also receives what the children write to stderr, as it comes; nil: nobody does. A Writer that blocks
 	// stalls the child, as a terminal would. Concurrent runs write to it concurrently.
@@ -50,9 +57,9 @@ type Runner struct {
 	TempDir string
 }
 
-// Run starts the command for job and blocks until its process group has ended and its output is read. When ctx ends it
-// stops the group: SIGTERM, and SIGKILL after the grace, so Run returns at most about Grace + 1 s later. Nothing of Run is left
-// behind: no goroutine, no descriptor, no file.
+// Run starts the command for job and blocks until all that it started has ended and its output is read. When ctx ends it
+// stops it: SIGTERM to the group, and SIGKILL to the rest after the grace, so Run returns at most about Grace + 1 s later.
+// Nothing of Run is left behind: no goroutine, no descriptor, no file. The program must call Guard where IsGuard says so.
 func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	if cause := r.stopped(ctx); cause != nil {
 		return Outcome{Verdict: Retry, Err: fmt.Errorf("start %s: %w", r.Argv[0], cause), Cause: cause}
@@ -63,17 +70,22 @@ func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	}
 	defer f.remove()
 
-	stdout := &tail{max: stdoutBytes}
-	stderr := &tail{max: stdoutBytes, tee: r.Stderr}
+	ctx, heard, rest := r.untilIdle(ctx)
+	defer rest()
+	stdout := &tail{max: stdoutBytes, heard: heard}
+	stderr := &tail{max: stdoutBytes, tee: r.Stderr, heard: heard}
 	c, err := r.start(job, f, stdout, stderr)
 	if err != nil {
 		return Outcome{Verdict: Retry, Err: err}
 	}
-	cause := c.supervise(ctx, r.Abort, cmp.Or(r.Grace, 10*time.Second))
-	if c.waitErr != nil {
-		return Outcome{Verdict: Retry, Err: fmt.Errorf("wait for %s: %w", r.Argv[0], c.waitErr), Cause: cause}
+	grace := cmp.Or(r.Grace, 10*time.Second)
+	stop := c.keepRelied(job.Reliable, grace)
+	cause := c.supervise(ctx, r.Abort, grace)
+	stop()
+	if c.err != nil {
+		return Outcome{Verdict: Retry, Err: fmt.Errorf("wait for %s: %w", r.Argv[0], c.err), Cause: cause}
 	}
-	out := judge(c.cmd.ProcessState, lastLines(stderr.bytes()))
+	out := judge(c.end, lastLines(stderr.bytes()))
 	out.Cause = cause
 	if out.Verdict != Complete {
 		return out
@@ -89,6 +101,19 @@ func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	return out
 }
 
+// untilIdle returns a context that ends when heard was not called for the idle timeout. The caller must call rest.
+func (r *Runner) untilIdle(parent context.Context) (ctx context.Context, heard, rest func()) {
+	if r.IdleTimeout <= 0 {
+		return parent, func() {}, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	idle := time.AfterFunc(r.IdleTimeout, func() { cancel(fmt.Errorf("%w for %v", ErrIdle, r.IdleTimeout)) })
+	return ctx, func() { idle.Reset(r.IdleTimeout) }, func() {
+		idle.Stop()
+		cancel(context.Canceled)
+	}
+}
+
 // stopped returns why nothing may be started any more, or nil.
 func (r *Runner) stopped(ctx context.Context) error {
 	select {
@@ -99,47 +124,29 @@ func (r *Runner) stopped(ctx context.Context) error {
 	}
 }
 
-// child is one running process group.
+// child is one running job.
 type child struct {
-	cmd   *exec.Cmd
+	*process
 	pipes []*os.File // our ends; closing them ends the pumps
 	pumps sync.WaitGroup
-
-	exited  chan struct{} // closed when the leader has ended; it may still wait to be reaped
-	reap    chan struct{} // closed when no signal will be sent any more
-	reaped  chan struct{} // closed when waitErr and cmd.ProcessState are set
-	waitErr error
 }
 
 // start starts the command. The caller must call supervise when it returns no error.
 func (r *Runner) start(job Job, f *files, stdout, stderr io.Writer) (*child, error) {
-	c := &child{
-		cmd:    exec.Command(r.Argv[0], r.Argv[1:]...),
-		exited: make(chan struct{}),
-		reap:   make(chan struct{}),
-		reaped: make(chan struct{}),
-	}
-	c.cmd.Env = r.environ(os.Environ(), job, f.result, f.checkpoint)
-	c.cmd.SysProcAttr = procAttr()
-
-	// The pipes and their pumps are ours, not exec's: Cmd.Wait would reap the leader before it waits for the output,
-	// and from then on the number of its process group may be somebody else's.
+	cmd := exec.Command(r.Argv[0], r.Argv[1:]...)
+	cmd.Env = r.environ(inherited(r.Credentials), job, f.result, f.checkpoint)
 	theirs, ours, err := openPipes()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", r.Argv[0], err)
 	}
-	c.pipes = ours
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs[0], theirs[1], theirs[2]
-
-	started := make(chan error)
-	go c.run(started)
-	err = <-started
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	p, err := launch(cmd, false)
 	closeAll(theirs)
 	if err != nil {
-		<-c.reaped
 		closeAll(ours)
 		return nil, fmt.Errorf("start %s: %w", r.Argv[0], err)
 	}
+	c := &child{process: p, pipes: ours}
 	c.pumps.Go(func() {
 		_, _ = io.Copy(ours[0], bytes.NewReader(job.Payload)) // a child need not read its payload
 		_ = ours[0].Close()
@@ -149,38 +156,8 @@ func (r *Runner) start(job Job, f *files, stdout, stderr io.Writer) (*child, err
 	return c, nil
 }
 
-// run starts the process, waits for its end and reaps it when supervise lets it. It keeps one thread to itself from
-// start to end: the kernel sends the parent-death signal when the *thread* that forked ends, and Go ends a thread when
-// a goroutine locked to it returns without unlocking, which any code could do on a thread that it shares with us.
-func (c *child) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(c.reaped)
-	if err := c.cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	started <- nil
-	if awaitExit(c.cmd.Process.Pid) {
-		close(c.exited)
-		<-c.reap
-		c.wait()
-		return
-	}
-	c.wait()
-	close(c.exited)
-}
-
-// wait reaps the leader. A bad exit status is no error here: judge reads it.
-func (c *child) wait() {
-	err := c.cmd.Wait()
-	if c.cmd.ProcessState == nil {
-		c.waitErr = err
-	}
-}
-
-// supervise waits for the end of the group, stops it when ctx ends or abort is closed, and joins everything that start
-// started. It returns why the group was stopped, nil when it ended by itself.
+// supervise waits for the end of the child, stops it when ctx ends or abort is closed, and joins everything that start
+// started. It returns why the child was stopped, nil when it ended by itself.
 func (c *child) supervise(ctx context.Context, abort <-chan struct{}, grace time.Duration) (cause error) {
 	drained := make(chan struct{})
 	go func() {
@@ -193,23 +170,20 @@ func (c *child) supervise(ctx context.Context, abort <-chan struct{}, grace time
 		cause = ErrAborted
 	case <-ctx.Done():
 		cause = context.Cause(ctx)
-		signalGroup(c.cmd.Process, false)
+		c.terminate()
 		if !c.awaitGroup(drained, abort, grace) {
 			cause = ErrAborted
 		}
 	}
 	if cause != nil {
-		signalGroup(c.cmd.Process, true)
+		c.kill()
 	}
 	<-c.exited
 	within(drained, drainDelay)
-	// The leader has ended; what is left of its group holds no claim. The leader is not reaped yet, so the group's
-	// number is still ours.
-	signalGroup(c.cmd.Process, true)
-	closeAll(c.pipes) // somebody outside the group may still hold the other ends
+	c.kill() // what is left holds no claim
+	<-c.gone
+	closeAll(c.pipes) // something out of reach may still hold the other ends
 	<-drained
-	close(c.reap)
-	<-c.reaped
 	return cause
 }
 

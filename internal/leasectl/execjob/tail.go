@@ -11,14 +11,18 @@ import (
 // tail keeps the last max bytes written to it and passes everything on to tee. Write never fails: a pump that stopped
 // reading would stall the child. Safe for concurrent use.
 type tail struct {
-	max int
-	tee io.Writer // nil: nothing is passed on
+	max   int
+	tee   io.Writer // nil: nothing is passed on
+	heard func()    // is called at each write; nil: nothing is
 
 	mu  sync.Mutex
 	buf []byte // at most 2*max: trimming at each write would copy max bytes for every small one
 }
 
 func (t *tail) Write(p []byte) (int, error) {
+	if t.heard != nil {
+		t.heard()
+	}
 	t.mu.Lock()
 	t.buf = append(t.buf, p[max(0, len(p)-t.max):]...)
 	if len(t.buf) > 2*t.max {

@@ -2,14 +2,7 @@
 
 package execjob
 
-import (
-	"io"
-	"os"
-	"os/exec"
-)
+import "io"
 
 // shareTerminal changes nothing: there are no process groups here.
-func shareTerminal(*exec.Cmd, io.Reader) (restore func()) { return func() {} }
-
-// signalNumber is 0: nothing ends by a signal here.
-func signalNumber(*os.ProcessState) int { return 0 }
+func shareTerminal(io.Reader) (foreground bool, restore func()) { return false, func() {} }

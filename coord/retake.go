@@ -1,0 +1,53 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+)
+
+// TakeUp goes on with a claim that the session acquired, perhaps in another process
+// that left it: see [Session.Leave]. The token is that of its [Hold]; an empty nonce
+// leaves the case open that etcd was restored from a backup, where a revision can
+// come twice. It makes one linearizable read and returns [ErrFenced] when the claim
+// is not current, or not this session's. Take a claim up in one place at a time.
+func (l *Lock) TakeUp(ctx context.Context, token Token, nonce string) (*Hold, error) {
+	if l.err != nil {
+		return nil, fmt.Errorf("take up: %w", l.err)
+	}
+	h, err := l.c.takeUp(ctx, token, nonce)
+	if err != nil {
+		return nil, fmt.Errorf("take up %s: %w", l.c.keys.what, err)
+	}
+	return h, nil
+}
+
+// TakeUp goes on with a permit: see [Lock.TakeUp].
+func (s *Semaphore) TakeUp(ctx context.Context, token Token, nonce string) (*Hold, error) {
+	return s.l.TakeUp(ctx, token, nonce)
+}
+
+func (c *claimable) takeUp(ctx context.Context, token Token, nonce string) (*Hold, error) {
+	v, err := c.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fenced := error(&FencedError{Key: v.slots[0].key, Wanted: token, Current: Token(v.slots[0].rev)})
+	for _, s := range v.slots {
+		switch {
+		case Token(s.rev) != token || s.Owner == "":
+		case s.Owner != c.s.id:
+			fenced = fmt.Errorf("%w: token %s is of session %s, not of %s", ErrFenced, token, s.Owner, c.s.id)
+		case nonce != "" && nonce != s.nonce:
+			fenced = fmt.Errorf("%w: token %s has another nonce than %q", ErrFenced, token, nonce)
+		default:
+			return c.retake(s)
+		}
+	}
+	return nil, fenced
+}
+
+// retake makes a claim ours to use that is ours already.
+func (c *claimable) retake(s slotView) (*Hold, error) {
+	a := &acquisition{claimable: c, me: claimer{sid: c.s.id, rev: c.s.createRev, nonce: s.nonce}}
+	return a.hold(s.key, s.rev)
+}

@@ -1,0 +1,151 @@
+package leasectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/spf13/cobra"
+)
+
+// acquiredItem is a claim that a script has made, in JSON. Token is a string: it may exceed what a JSON number keeps
+// exactly.
+type acquiredItem struct {
+	Name    string `json:"name"`
+	Ref     string `json:"ref"` // as the other commands take it
+	Token   string `json:"token"`
+	Nonce   string `json:"nonce"`
+	Key     string `json:"key"` // whose mod revision is the token
+	Session string `json:"session"`
+}
+
+// newClaimAcquire completes the command that acquires a claim for a session, from a script.
+func newClaimAcquire(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
+	var session string
+	o := underOptions{claimNoun: n}
+	cmd.Args = takes("NAME")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		format, err := a.format(formatJSON, formatName)
+		switch {
+		case err != nil:
+			return err
+		case session == "":
+			return usagef("S=$(leasectl session open) and --session \"$S\"", "--session is missing: a claim needs an owner that can be seen to live")
+		case o.timeout < 0:
+			return usagef("--wait 30s", "--wait is %v: it must not be negative", o.timeout)
+		}
+		if err := coord.ValidateName(n.noun, args[0]); err != nil {
+			return err
+		}
+		return a.withResumed(cmd.Context(), session, func(ctx context.Context, c *connection, s *coord.Session) error {
+			o.until = time.Now().Add(o.timeout)
+			if o.timeout > 0 {
+				defer watchOver(ctx, c, a.notef)()
+			}
+			h, err := a.acquire(ctx, s, args[0], &o)
+			if err != nil {
+				return err
+			}
+			if format == formatName {
+				return a.printLine(o.ref(args[0]))
+			}
+			return printJSON(a.out, acquiredItem{args[0], o.ref(args[0]), h.Token().String(), h.Fence().Nonce, h.Fence().Key, session})
+		})
+	}
+	cmd.Flags().StringVar(&session, "session", "", "acquire for session `S`, as session open printed it")
+	cmd.Flags().DurationVar(&o.timeout, "wait", 0, "wait in line for up to `TIME`")
+	return writes(cmd)
+}
+
+// claimStep is one thing that the owner of a claim does with it, in a process of its own.
+type claimStep struct {
+	claimNoun
+	past string
+	do   func(*coord.Hold, context.Context) error
+}
+
+// newClaimStep completes the command of a step.
+func newClaimStep(a *app, step claimStep, cmd *cobra.Command) *cobra.Command {
+	var o stepOptions
+	cmd.Args = takes("NAME")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		token, err := coord.ParseToken(o.token)
+		if err != nil || token <= 0 {
+			return usagef("the token that "+step.plural+" acquire printed", "--token is %q: it is a positive number", o.token)
+		}
+		return a.runClaimStep(cmd.Context(), step, args[0], token, o.nonce)
+	}
+	cmd.Flags().StringVar(&o.token, "token", "", "the token of the claim, `N`")
+	cmd.Flags().StringVar(&o.nonce, "nonce", "", "the nonce of the claim, `X`")
+	return writes(cmd)
+}
+
+// claimSteppedItem is what such a step prints as JSON.
+type claimSteppedItem struct {
+	Name    string `json:"name"`
+	Token   string `json:"token"`
+	Outcome string `json:"outcome"`
+}
+
+// runClaimStep finds the session in the claim itself, so that the token and the nonce are all that a script must keep.
+func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, token coord.Token, nonce string) error {
+	format, err := a.format(resultFormats...)
+	if err != nil {
+		return err
+	}
+	return a.withStore(ctx, func(c *connection, store *coord.Store) error {
+		bounded, cancel := a.bounded(ctx)
+		defer cancel()
+		st, err := step.state(store, bounded, name)
+		switch {
+		case err != nil:
+			return err
+		case st.Owner == "" || st.Token != token:
+			return fmt.Errorf("%s: %w", step.ref(name), &coord.FencedError{Key: st.Key, Wanted: token, Current: st.Token})
+		}
+		return a.resume(ctx, c, st.Owner, func(ctx context.Context, s *coord.Session) error {
+			ctx, cancel := a.bounded(ctx)
+			defer cancel()
+			h, err := step.claim(s, name).TakeUp(ctx, token, nonce)
+			if err == nil {
+				err = step.do(h, ctx)
+			}
+			switch {
+			case err != nil:
+				return err
+			case format == formatJSON:
+				return printJSON(a.out, claimSteppedItem{name, token.String(), step.past})
+			case format == formatName:
+				return a.printLine(step.ref(name))
+			}
+			return a.printLine(step.ref(name) + " " + step.past)
+		})
+	})
+}
+
+// withResumed connects and calls f with a session that lives without a process, and leaves it so.
+func (a *app) withResumed(ctx context.Context, session string, f func(context.Context, *connection, *coord.Session) error) error {
+	return a.withEtcd(ctx, func(c *connection) error {
+		return a.resume(ctx, c, session, func(ctx context.Context, s *coord.Session) error { return f(ctx, c, s) })
+	})
+}
+
+// resume calls f with a session that lives without a process, under a context that ends with it, and leaves it so.
+func (a *app) resume(ctx context.Context, c *connection, session string, f func(context.Context, *coord.Session) error) (err error) {
+	opening, cancel := a.bounded(ctx)
+	defer cancel()
+	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Resume: session})
+	if err != nil {
+		return sessionGone(err)
+	}
+	defer func() {
+		ctx, cancel := a.bounded(context.WithoutCancel(ctx))
+		defer cancel()
+		err = errors.Join(err, s.Leave(ctx))
+	}()
+	working, stop := s.Context(ctx)
+	defer stop()
+	return f(working, s)
+}
