@@ -74,13 +74,33 @@ func (s *Store) next(ctx context.Context, key string, rev int64) (*clientv3.Even
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	for w := range s.Watch(ctx, key, rev+1) {
-		if err := w.Err(); err != nil {
-			return nil, err
-		}
-		for _, ev := range w.Events {
-			return ev, nil
+	ev, err := s.FirstChange(ctx, key, rev+1)
+	if err != nil {
+		return nil, fmt.Errorf("read what followed %s at revision %d: %w", key, rev, err)
+	}
+	return ev, nil
+}
+
+// FirstChange blocks until the key's first change from revision rev on, and returns it;
+// one that has happened is found too, unless its revision is compacted. Opts filter. It
+// ends with ctx, with its cause, although the client's channel may not.
+func (s *Store) FirstChange(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) (*clientv3.Event, error) {
+	watch := s.Watch(ctx, key, rev, opts...)
+	for {
+		select {
+		case resp, ok := <-watch:
+			switch {
+			case !ok && ctx.Err() == nil:
+				return nil, errors.New("the watch ended")
+			case !ok:
+				return nil, causeOf(ctx)
+			case resp.Err() != nil:
+				return nil, resp.Err()
+			case len(resp.Events) > 0:
+				return resp.Events[0], nil
+			}
+		case <-ctx.Done():
+			return nil, causeOf(ctx)
 		}
 	}
-	return nil, fmt.Errorf("read what followed %s at revision %d: %w", key, rev, causeOf(ctx))
 }

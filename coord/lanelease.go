@@ -98,7 +98,7 @@ func (c *Committer) endLane(l *lostLane) {
 			break
 		}
 		c.store.log.Debug("end lane", zap.String("lane", l.lane.key), zap.Error(err))
-		if !sleep(c.ctx, min(50*time.Millisecond<<min(try, 9), 20*time.Second)) {
+		if !sleep(c.ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
 			return // Close ends it
 		}
 	}

@@ -113,14 +113,15 @@ type laneRun struct {
 	choices []int // to follow; what is beyond is 0
 	taken   []int // how many there were each time
 	script  []string
-	// lost, foreign, ended and compacted are what is left to go wrong.
-	lost, foreign, ended, compacted, closed int
-	exists                                  bool       // the job is there before
-	lean                                    bool       // what is committed first shares a compare and a lean batch
-	excused                                 bool       // an outcome may stay unknown
-	twice                                   *twoWrites // is played, where it is set
-	pending                                 map[string]*Pending
-	c                                       *Committer
+	// What is left to go wrong. Denied requests are refused outright, or complained about
+	// however they were applied.
+	lost, foreign, ended, compacted, closed, denied int
+	exists                                          bool       // the job is there before
+	lean                                            bool       // what is committed first shares a compare and a lean batch
+	excused                                         bool       // an outcome may stay unknown
+	twice                                           *twoWrites // is played, where it is set
+	pending                                         map[string]*Pending
+	c                                               *Committer
 }
 
 // choose takes the next choice of n.
@@ -153,6 +154,7 @@ func (r *laneRun) moves() (moves []move) {
 	if len(moves) == 0 {
 		return nil
 	}
+	moves = append(moves, r.denials()...)
 	moves = append(moves, r.twice.moves(r)...)
 	for i := range r.b.late {
 		moves = append(moves, move{fmt.Sprintf("late request %d arrives", i), func() { r.arrive(i) }})

@@ -44,6 +44,7 @@ var laneWorlds = []struct {
 	{"the lease ends", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, ended: 1} }},
 	{"history is compacted", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, compacted: 1, foreign: 1} }},
 	{"lean batches", func() *laneRun { return &laneRun{b: &heldBackend{}, lean: true, lost: 2, foreign: 1} }},
+	{"etcd denies, or is full", func() *laneRun { return &laneRun{b: &heldBackend{}, lost: 1, denied: 1, foreign: 1} }},
 	{"the first of two callers leaves", func() *laneRun {
 		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{leaves: true, waits: 1}}
 	}},
@@ -51,19 +52,19 @@ var laneWorlds = []struct {
 		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{leaves: true, waits: 1, inOrder: true}}
 	}},
 	{"two writes are denied", func() *laneRun {
-		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{leaves: true, waits: 1, denied: 1}}
+		return &laneRun{b: &heldBackend{}, lost: 1, denied: 1, twice: &twoWrites{leaves: true, waits: 1}}
 	}},
 	{"a lane is ended between two writes", func() *laneRun {
-		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{denied: 3}}
+		return &laneRun{b: &heldBackend{}, lost: 1, denied: 3, twice: &twoWrites{}}
 	}},
 	{"a lane ends between two writes", func() *laneRun {
 		return &laneRun{b: &heldBackend{}, lost: 1, ended: 1, twice: &twoWrites{leaves: true, waits: 1}}
 	}},
 	{"a delete and a write", func() *laneRun {
-		return &laneRun{b: &heldBackend{}, lost: 1, twice: &twoWrites{denied: 2, deletes: true, waiters: 2}}
+		return &laneRun{b: &heldBackend{}, lost: 1, denied: 2, twice: &twoWrites{deletes: true, waiters: 2}}
 	}},
 	{"all of it, between two writes", func() *laneRun {
-		return &laneRun{b: &heldBackend{}, lost: 2, ended: 1, closed: 1, twice: &twoWrites{leaves: true, waits: 2, denied: 2}}
+		return &laneRun{b: &heldBackend{}, lost: 2, ended: 1, closed: 1, denied: 2, twice: &twoWrites{leaves: true, waits: 2}}
 	}},
 	{"all of it", func() *laneRun {
 		return &laneRun{b: &heldBackend{}, lost: 2, foreign: 1, ended: 1, compacted: 1, closed: 1}

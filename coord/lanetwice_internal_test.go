@@ -7,19 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // twoWrites is a run in which one key is written twice: the second write is handed over
-// once the first was sent. The zero value has callers that stay, and an etcd that refuses
-// nothing.
+// once the first was sent. The zero value has callers that stay.
 type twoWrites struct {
-	// leaves is whether the first caller may leave, and denied how many requests are
-	// refused outright, or complained about, however they were applied.
-	leaves bool
-	denied int
-	waits  int // how often time goes by without an answer
+	leaves bool // the first caller may leave
+	waits  int  // how often time goes by without an answer
 	// inOrder are writes of other keys that keep their order.
 	inOrder bool
 	// deletes is that the first write only deletes, under a guard, while nobody waits:
@@ -98,29 +93,7 @@ func (w *twoWrites) moves(r *laneRun) (moves []move) {
 		}
 		moves = append(moves, move{what, func() { w.waiters--; r.other(op) }})
 	}
-	if w.denied == 0 {
-		return moves
-	}
-	for i, h := range r.b.sortedHeld() {
-		name := fmt.Sprintf("request %d", i)
-		refuse := func(what string, arrives bool, err error) {
-			moves = append(moves, move{name + what, func() { w.denied--; w.refuse(r, h, arrives, err) }})
-		}
-		refuse(" is denied", false, rpctypes.ErrPermissionDenied)
-		refuse(" finds etcd full", false, rpctypes.ErrNoSpace)
-		refuse(" arrives, and etcd says that it is full", true, rpctypes.ErrNoSpace)
-	}
 	return moves
-}
-
-// refuse answers a request with an error. One that does not arrive never will.
-func (w *twoWrites) refuse(r *laneRun, h *heldRequest, arrives bool, err error) {
-	r.decide(h, arrives, err)
-	if !arrives {
-		r.b.mu.Lock()
-		defer r.b.mu.Unlock()
-		r.b.late = r.b.late[:len(r.b.late)-1]
-	}
 }
 
 func (w *twoWrites) leave(r *laneRun) {

@@ -100,8 +100,12 @@ func (r *record) encode() ([]byte, error) {
 	return withExtra(b, r.extra)
 }
 
-// version is the oldest one that can say what the record holds.
+// version is the oldest one that can say what the record holds. What a newer program
+// wrote keeps its version.
 func (r *record) version() int {
+	if r.Version > recordVersion {
+		return r.Version
+	}
 	if r.PayloadText != "" || r.ResultText != "" {
 		return versionText
 	}

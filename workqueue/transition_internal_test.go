@@ -16,7 +16,7 @@ var allVerbs = []verb{verbClaim, verbReclaim, verbComplete, verbFail, verbSnooze
 // changed.
 func jobIn(state string) (*record, place) {
 	r := &record{
-		Nonce: testNonce, Version: recordVersion, ID: "x", Born: "b", MaxAttempts: 9, MaxLosses: 9,
+		Nonce: testNonce, Version: versionPlain, ID: "x", Born: "b", MaxAttempts: 9, MaxLosses: 9,
 		Attempt: 4, Failures: 2, Losses: 1, LogTotal: 1, Attempts: []Attempt{{Attempt: 3, Outcome: outcomeFailed}},
 	}
 	switch state {

@@ -139,16 +139,12 @@ func isForgotten(err error) bool {
 func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) int64 {
 	ctx, cancel := context.WithTimeout(ctx, waitAgain/2+rand.N(waitAgain))
 	defer cancel()
-	for resp := range q.store.Watch(ctx, q.keys.Job(id), rev, clientv3.WithFilterPut()) {
-		switch {
-		case resp.Err() != nil:
-			rest(ctx, waitPause)
-			return 0
-		case len(resp.Events) > 0:
-			return resp.Events[0].Kv.ModRevision
-		}
+	ev, err := q.store.FirstChange(ctx, q.keys.Job(id), rev, clientv3.WithFilterPut())
+	if err != nil {
+		rest(ctx, waitPause)
+		return 0
 	}
-	return 0
+	return ev.Kv.ModRevision
 }
 
 // changeTimeout is how long a change of the past is looked for.
@@ -159,12 +155,11 @@ const changeTimeout = 3 * time.Second
 func (q *Queue) firstChange(ctx context.Context, key string, rev int64) int64 {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	for resp := range q.store.Watch(ctx, key, rev) {
-		if len(resp.Events) > 0 {
-			return resp.Events[0].Kv.ModRevision
-		}
+	ev, err := q.store.FirstChange(ctx, key, rev)
+	if err != nil {
+		return 0
 	}
-	return 0
+	return ev.Kv.ModRevision
 }
 
 // WaitEmpty blocks until no live job is left in the queue: none ready, scheduled

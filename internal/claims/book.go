@@ -286,10 +286,10 @@ func (b *Book) leave(except string) {
 	}
 }
 
-// pause waits before try number try+2: 50 ms doubling to 5 s, with jitter, or until ctx
+// pause waits before try number try+2: 50 ms doubling to 2 s, with jitter, or until ctx
 // ends.
 func pause(ctx context.Context, try int) error {
-	d := min(50*time.Millisecond<<min(try, 7), 5*time.Second)
+	d := min(50*time.Millisecond<<min(try, 6), 2*time.Second)
 	t := time.NewTimer(d/2 + rand.N(d))
 	defer t.Stop()
 	select {
