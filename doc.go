@@ -1,5 +1,5 @@
 // Package leasekit is the root of an etcd-native coordination toolkit: jobs
-// that are worked by exactly one owner at a time, locks, leadership, and slots
+// that are worked by exactly one owner at a time, locks, leadership, and permits
 // (counted permits).
 //
 // All four are one thing underneath. A claim is an etcd key whose record names

@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -54,7 +55,7 @@ func (t Txn) reads() string {
 type backend interface {
 	txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error)
 	get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error)
-	scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error)
+	scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error)
 	watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan
 	requestProgress(ctx context.Context) error
 	grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
@@ -94,15 +95,14 @@ func (b *etcdBackend) get(ctx context.Context, key string, opts ...clientv3.OpOp
 	return b.client.Get(ctx, key, opts...)
 }
 
-// scan hands on a whole prefix at one revision, piece by piece: streamed where the
+// scan hands on a whole range at one revision, piece by piece: streamed where the
 // server can, since a unary answer is built whole in its memory. Pages with a limit
-// are worse than either: each makes the server count the rest. A rev of 0 is the
-// newest. When each returns false the rest is not sent, and the header is nil.
-func (b *etcdBackend) scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error) {
-	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithRev(rev)}
-	header, err := b.stream(ctx, prefix, opts, each)
+// are worse than either: each makes the server count the rest. When each returns
+// false the rest is not sent, and the header is nil.
+func (b *etcdBackend) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+	header, err := b.stream(ctx, from, opts, each)
 	if isUnimplemented(err) {
-		resp, err := b.client.Get(ctx, prefix, opts...)
+		resp, err := b.client.Get(ctx, from, opts...)
 		if err != nil || !each(resp.Kvs) {
 			return nil, err
 		}
@@ -113,14 +113,14 @@ func (b *etcdBackend) scan(ctx context.Context, prefix string, rev int64, each f
 
 // stream is a streamed scan. How long it takes depends on its size, but an endpoint
 // that is alive keeps sending.
-func (b *etcdBackend) stream(ctx context.Context, prefix string, opts []clientv3.OpOption, each func([]*mvccpb.KeyValue) bool) (header *pb.ResponseHeader, err error) {
+func (b *etcdBackend) stream(ctx context.Context, from string, opts []clientv3.OpOption, each func([]*mvccpb.KeyValue) bool) (header *pb.ResponseHeader, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(requestTimeout, func() { cancel(errStalled) })
 	defer stalled.Stop()
-	chunks, err := b.client.GetStream(ctx, prefix, opts...)
+	chunks, err := b.client.GetStream(ctx, from, opts...)
 	if err != nil {
-		return nil, err
+		return nil, broken(ctx, err)
 	}
 	enough := false
 	for chunk := range chunks { // to its end even after an error, which frees the sender
@@ -139,14 +139,24 @@ func (b *etcdBackend) stream(ctx context.Context, prefix string, opts []clientv3
 	switch {
 	case enough:
 		return nil, nil
-	case err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("%w: %w", causeOf(ctx), err)
 	case err != nil:
-		return nil, err
+		return nil, broken(ctx, err)
 	case header == nil:
 		return nil, errStalled
 	}
 	return header, nil
+}
+
+// broken is why a streamed list ended. A connection that broke looks to the client
+// like a cancellation, which it is only where ctx has ended.
+func broken(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %v", causeOf(ctx), err)
+	case errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled:
+		return status.Error(codes.Unavailable, "the connection broke before all was read")
+	}
+	return err
 }
 
 // errStalled is the end of a list that stopped half way.

@@ -1,10 +1,14 @@
 package coord
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // claimKeys are the keys of claims that sessions queue for: a lock, a leadership,
 // or the permits of a semaphore. A plain value.
 type claimKeys struct {
+	name  string
 	what  string // for errors: lock "deploy"
 	root  string // everything of this name
 	only  string // the key of the one claim, or
@@ -24,17 +28,29 @@ func (k Keyspace) Semaphores() string { return k.root + "semaphores/" }
 
 func (k Keyspace) lock(name string) claimKeys {
 	root := k.Locks() + escape(name) + "/"
-	return claimKeys{what: "lock " + strconv.Quote(name), root: root, only: root + "holder", n: 1, wait: root + "waiters/"}
+	return claimKeys{name: name, what: "lock " + strconv.Quote(name), root: root, only: root + "holder", n: 1, wait: root + "waiters/"}
 }
 
 func (k Keyspace) election(name string) claimKeys {
 	root := k.Elections() + escape(name) + "/"
-	return claimKeys{what: "election " + strconv.Quote(name), root: root, only: root + "leader", n: 1, wait: root + "candidates/"}
+	return claimKeys{name: name, what: "election " + strconv.Quote(name), root: root, only: root + "leader", n: 1, wait: root + "candidates/"}
 }
 
 func (k Keyspace) semaphore(name string, permits int) claimKeys {
 	root := k.Semaphores() + escape(name) + "/"
-	return claimKeys{what: "semaphore " + strconv.Quote(name), root: root, slots: root + "slots/", n: permits, wait: root + "waiters/"}
+	return claimKeys{name: name, what: "semaphore " + strconv.Quote(name), root: root, slots: root + "slots/", n: permits, wait: root + "waiters/"}
+}
+
+// permits are the keys of a semaphore of which the number of permits is not known.
+func (k Keyspace) permits(name string) claimKeys { return k.semaphore(name, maxPermits) }
+
+// owns tells whether the key is one that we would build: of a slot or a waiting entry.
+func (k claimKeys) owns(key string) bool {
+	if n, ok := strings.CutPrefix(key, k.slots); ok && k.only == "" {
+		i, err := strconv.Atoi(n)
+		return err == nil && 0 <= i && i < k.n && k.slot(i) == key
+	}
+	return key == k.only || strings.HasPrefix(key, k.wait)
 }
 
 // slot is the key of the i-th claim.

@@ -3,15 +3,21 @@ package coord
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ClaimState is who holds a lock, or leads, and who waits for it.
+// ClaimState is who holds a lock or a permit, or leads, and who waits for it.
 type ClaimState struct {
+	// Name is the lock's, election's or semaphore's.
+	Name string
+	// Permit is the permit's number, from 0; 0 for locks and elections.
+	Permit int
 	// Key is the claimed key, to watch for changes behind Revision.
 	Key string
 	// Owner is the session that holds the claim, or empty.
@@ -71,15 +77,35 @@ func (s *Store) LeadershipState(ctx context.Context, name string) (ClaimState, e
 	return claimReader{s, s.keys.election(name)}.state(ctx)
 }
 
+// SemaphoreState reads, without a session, who holds the permits of a semaphore, by
+// number, and who waits. A permit that was never held, or was given back, does not
+// show: how many there are is only known to those who use them.
+func (s *Store) SemaphoreState(ctx context.Context, name string) ([]ClaimState, error) {
+	if err := ValidateName("semaphore", name); err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	c := claimReader{s, s.keys.permits(name)}
+	v, err := c.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", c.keys.what, err)
+	}
+	return c.keys.states(v), nil
+}
+
 func (c claimReader) state(ctx context.Context) (ClaimState, error) {
 	v, err := c.read(ctx)
 	if err != nil {
 		return ClaimState{}, fmt.Errorf("read %s: %w", c.keys.what, err)
 	}
-	s := v.slots[0]
+	return c.keys.stateOf(v, 0), nil
+}
+
+// stateOf is what a view shows of one slot.
+func (k claimKeys) stateOf(v claimView, i int) ClaimState {
+	s := v.slots[i]
 	st := ClaimState{
-		Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev,
-		ForcedBy: s.By, Reason: s.Reason, keys: c.keys, nonce: s.nonce,
+		Name: k.name, Permit: i, Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev,
+		ForcedBy: s.By, Reason: s.Reason, keys: k, nonce: s.nonce,
 	}
 	if s.Owner != "" {
 		st.Token = Token(s.rev)
@@ -87,7 +113,89 @@ func (c claimReader) state(ctx context.Context) (ClaimState, error) {
 	for _, e := range v.entries {
 		st.Waiters = append(st.Waiters, e.Session)
 	}
-	return st, nil
+	return st
+}
+
+// states are those of the slots that are there; of the first one where only waiters are.
+func (k claimKeys) states(v claimView) (all []ClaimState) {
+	for i, s := range v.slots {
+		if s.rev != 0 {
+			all = append(all, k.stateOf(v, i))
+		}
+	}
+	if all == nil && len(v.entries) > 0 {
+		all = append(all, k.stateOf(v, 0))
+	}
+	return all
+}
+
+// LockStates reads, without a session, all locks that are held or waited for, by name
+// and at one revision. It blocks as [Store.List] does.
+func (s *Store) LockStates(ctx context.Context) ([]ClaimState, error) {
+	return s.claimStates(ctx, s.keys.Locks(), s.keys.lock)
+}
+
+// ElectionStates reads all elections that have a leader or candidates, as
+// [Store.LockStates] does.
+func (s *Store) ElectionStates(ctx context.Context) ([]ClaimState, error) {
+	return s.claimStates(ctx, s.keys.Elections(), s.keys.election)
+}
+
+// SemaphoreStates reads the permits of all semaphores, as [Store.LockStates] and
+// [Store.SemaphoreState] do.
+func (s *Store) SemaphoreStates(ctx context.Context) ([]ClaimState, error) {
+	return s.claimStates(ctx, s.keys.Semaphores(), s.keys.permits)
+}
+
+// claimStates reads all claims under a prefix with two requests: their keys, and the
+// sessions as they were then.
+func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name string) claimKeys) (all []ClaimState, err error) {
+	resp, err := s.List(ctx, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", prefix, err)
+	}
+	lives, err := s.sessionsAt(ctx, resp.Header.Revision, len(resp.Kvs))
+	if err != nil {
+		return nil, err
+	}
+	for name, kvs := range namesIn(prefix, resp.Kvs, keys) {
+		k := keys(name)
+		var slots, entries []*mvccpb.KeyValue
+		for _, kv := range kvs {
+			if strings.HasPrefix(string(kv.Key), k.wait) {
+				entries = append(entries, kv)
+			} else {
+				slots = append(slots, kv)
+			}
+		}
+		v := k.viewOf(slots, entries, resp.Header.Revision)
+		for i := range v.slots {
+			sl := &v.slots[i]
+			sl.dead = sl.Owner != "" && lives[sl.Owner] != sl.OwnerRev
+		}
+		all = append(all, k.states(v)...)
+	}
+	slices.SortStableFunc(all, func(a, b ClaimState) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// sessionsAt reads at which revisions the sessions that lived then had begun; of
+// nothing nobody is the owner.
+func (s *Store) sessionsAt(ctx context.Context, rev int64, claims int) (map[string]int64, error) {
+	if claims == 0 {
+		return nil, nil
+	}
+	created, prefix := map[string]int64{}, s.keys.Sessions()
+	_, err := s.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
+		for _, kv := range kvs {
+			created[string(kv.Key[len(prefix):])] = kv.CreateRevision
+		}
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", prefix, err)
+	}
+	return created, nil
 }
 
 // LockNames lists the locks that are held or waited for, sorted.
@@ -100,24 +208,29 @@ func (s *Store) ElectionNames(ctx context.Context) ([]string, error) {
 	return s.claimNames(ctx, s.keys.Elections(), s.keys.election)
 }
 
-// claimNames lists the names under a prefix whose keys we would build. Foreign keys
-// are left out.
+// SemaphoreNames lists the semaphores that are held or waited for, sorted.
+func (s *Store) SemaphoreNames(ctx context.Context) ([]string, error) {
+	return s.claimNames(ctx, s.keys.Semaphores(), s.keys.permits)
+}
+
 func (s *Store) claimNames(ctx context.Context, prefix string, keys func(name string) claimKeys) ([]string, error) {
 	resp, err := s.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
 	}
-	var names []string
-	for _, kv := range resp.Kvs {
-		segment, _, _ := strings.Cut(string(kv.Key[len(prefix):]), "/")
-		name, ok := unescape(segment)
-		if k := keys(name); !ok || string(kv.Key) != k.only && !strings.HasPrefix(string(kv.Key), k.wait) {
-			continue
-		}
-		if len(names) == 0 || names[len(names)-1] != name {
-			names = append(names, name)
+	return slices.Sorted(maps.Keys(namesIn(prefix, resp.Kvs, keys))), nil
+}
+
+// namesIn sorts keys under a prefix by the name that they belong to. Keys that we
+// would not build are left out.
+func namesIn(prefix string, kvs []*mvccpb.KeyValue, keys func(name string) claimKeys) map[string][]*mvccpb.KeyValue {
+	found := map[string][]*mvccpb.KeyValue{}
+	for _, kv := range kvs {
+		key := string(kv.Key)
+		segment, _, _ := strings.Cut(key[len(prefix):], "/")
+		if name, ok := unescape(segment); ok && keys(name).owns(key) {
+			found[name] = append(found[name], kv)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return found
 }

@@ -63,11 +63,11 @@ func (b liveBackend) get(ctx context.Context, key string, opts ...clientv3.OpOpt
 	return resp, nil
 }
 
-func (b liveBackend) scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error) {
+func (b liveBackend) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
 	if b.closed() {
 		return nil, errClientClosed
 	}
-	header, err := b.backend.scan(ctx, prefix, rev, each)
+	header, err := b.backend.scan(ctx, from, each, opts...)
 	if err != nil {
 		return nil, b.explain(err)
 	}

@@ -94,11 +94,11 @@ func (b *oneKey) get(ctx context.Context, key string, opts ...clientv3.OpOption)
 	return b.stubEtcd.get(ctx, key, opts...)
 }
 
-func (b *oneKey) scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error) {
-	if !b.may(prefix, clientv3.WithPrefix()) {
+func (b *oneKey) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+	if !b.may(from, opts...) {
 		return nil, rpctypes.ErrPermissionDenied
 	}
-	return b.stubEtcd.scan(ctx, prefix, rev, each)
+	return b.stubEtcd.scan(ctx, from, each, opts...)
 }
 
 func (b *oneKey) txn(context.Context, Txn) (*clientv3.TxnResponse, error) {
@@ -122,6 +122,13 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 		},
 		"list": func(ctx context.Context, s *Store) error {
 			_, err := s.List(ctx, prefix)
+			return err
+		},
+		"names": func(ctx context.Context, s *Store) error {
+			return s.ScanNames(ctx, prefix, func(string) string { return "" })
+		},
+		"lists of several prefixes": func(ctx context.Context, s *Store) error {
+			_, err := s.ScanEach(ctx, []string{prefix + "a", prefix + "b"}, 0, func(int, []*mvccpb.KeyValue) bool { return true })
 			return err
 		},
 		"reads together": func(ctx context.Context, s *Store) error {

@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
@@ -22,9 +19,6 @@ import (
 // in its lane, so a short bound costs nothing but the repeat and moves the
 // request to another endpoint.
 const requestTimeout = 3 * time.Second
-
-// listTimeout bounds the first list of a mirror: a million keys take seconds.
-const listTimeout = 60 * time.Second
 
 // Store is one root of one etcd cluster: the keys and the few calls that
 // Leasekit makes. It notices when the cluster's history goes back. Safe for
@@ -106,37 +100,6 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 	defer cancel()
 	resp, err := s.txn(reqCtx, Txn{Then: gets})
 	return resp, unanswered(ctx, err)
-}
-
-// List reads all keys under prefix at one revision, for mirrors and listings. It
-// blocks until the answer, ctx's end, or a minute has passed, and gives up on an
-// endpoint that sends nothing for 3 s. Errors are as with [Store.Get].
-func (s *Store) List(ctx context.Context, prefix string) (*clientv3.GetResponse, error) {
-	all := &clientv3.GetResponse{}
-	rev, err := s.Scan(ctx, prefix, 0, func(kvs []*mvccpb.KeyValue) bool {
-		all.Kvs = append(all.Kvs, kvs...)
-		return true
-	})
-	if err != nil && rev == 0 {
-		return nil, err
-	}
-	all.Header, all.Count = &pb.ResponseHeader{Revision: rev}, int64(len(all.Kvs))
-	return all, err
-}
-
-// Scan is List for those who need not keep everything: it hands the keys under
-// prefix on in their order, piece by piece, as they were at revision rev, or with 0
-// at the newest. It returns that revision, or 0 when each ended the scan by returning
-// false. A rev that etcd has compacted is an error.
-func (s *Store) Scan(ctx context.Context, prefix string, rev int64, each func([]*mvccpb.KeyValue) bool) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	before := s.high.read()
-	header, err := s.backend.scan(ctx, prefix, rev, each)
-	if err != nil || header == nil {
-		return 0, err
-	}
-	return cmp.Or(rev, header.Revision), s.observe(ctx, before, header.Revision, prefix)
 }
 
 // Watch watches a key or range from revision rev on, with RequireLeader. It

@@ -137,8 +137,8 @@ func (e *stubEtcd) get(_ context.Context, key string, _ ...clientv3.OpOption) (*
 	return resp, nil
 }
 
-func (e *stubEtcd) scan(ctx context.Context, prefix string, _ int64, each func([]*mvccpb.KeyValue) bool) (*pb.ResponseHeader, error) {
-	resp, err := e.get(ctx, prefix)
+func (e *stubEtcd) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, _ ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+	resp, err := e.get(ctx, from)
 	if err != nil || !each(resp.Kvs) {
 		return nil, err
 	}

@@ -191,10 +191,11 @@ func hostileListings(t *testing.T, q *workqueue.Queue, cl *clientv3.Client, root
 	}
 	store, err := coord.NewStore(cl, root, nil)
 	mustDo(t, err)
+	queues := workqueue.Queues{Client: cl, Root: root}
 	for name, list := range map[string]func() error{
 		"locks":     func() error { _, err := store.LockNames(bounded(t)); return err },
 		"elections": func() error { _, err := store.ElectionNames(bounded(t)); return err },
-		"queues":    func() error { _, err := workqueue.Queues(bounded(t), cl, root); return err },
+		"queues":    func() error { _, err := queues.Names(bounded(t)); return err },
 		"lock":      func() error { _, err := store.LockState(bounded(t), "l"); return err },
 		"election":  func() error { _, err := store.LeadershipState(bounded(t), "e"); return err },
 	} {

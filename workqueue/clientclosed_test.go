@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"testing"
 	"time"
 
@@ -29,6 +30,16 @@ func soon(t *testing.T, what string, call func() error) error {
 	}
 }
 
+// firstOf is the first error of a sequence.
+func firstOf[T any](all iter.Seq2[T, error]) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Once its client is closed, every call ends with an error by itself: those that were
 // under way, and those that come.
 func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
@@ -47,6 +58,7 @@ func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	queues := workqueue.Queues{Client: client, Root: root}
 	s, err := coord.OpenSession(ctx, client, coord.SessionConfig{Root: root})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +136,9 @@ func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
 		},
 		"open a session":    func() error { _, err := coord.OpenSession(ctx, client, coord.SessionConfig{Root: root}); return err },
 		"elect":             func() error { _, err := election.New(client, election.Config{Name: "e", Root: root}); return err },
-		"queues":            func() error { _, err := workqueue.Queues(ctx, client, root); return err },
+		"names of queues":   func() error { _, err := queues.Names(ctx); return err },
+		"list of queues":    func() error { return firstOf(queues.List(ctx, []string{"q"}, workqueue.Filter{})) },
+		"counts of queues":  func() error { return firstOf(queues.Stats(ctx, []string{"q"}, time.Time{})) },
 		"enqueue":           func() error { _, err := q.Enqueue(ctx, workqueue.Params{}); return err },
 		"enqueue elsewhere": func() error { _, err := fresh.Enqueue(ctx, workqueue.Params{}); return err },
 		"enqueue many": func() error {

@@ -226,7 +226,7 @@ func TestDeleteAndRemove(t *testing.T) {
 	if err := d.q.Remove(bounded(t), by); err != nil {
 		t.Error(err)
 	}
-	if names, err := workqueue.Queues(bounded(t), d.client, d.root); err != nil || len(names) > 0 {
+	if names, err := (workqueue.Queues{Client: d.client, Root: d.root}).Names(bounded(t)); err != nil || len(names) > 0 {
 		t.Errorf("queues %q, %v", names, err)
 	}
 }

@@ -3,12 +3,12 @@ package workqueue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // exportVersion is the version of the format of one exported line.
@@ -32,10 +32,10 @@ type exported struct {
 // Export yields every job of the queue as one line of JSON without its newline:
 // live ones in the queue's order, then dead, then done ones. All records are read at one
 // revision, before the first line, and kept in memory; what lies beside them is read at
-// that revision as their lines are yielded. When etcd has compacted it by then, a job
-// that has not changed since is yielded with what lies beside it now, and one that has
-// changed as an error, which matches [ErrConflict]. So each line was true at one moment.
-// [Queue.ImportBatch] takes the lines, in their order,
+// that revision for a few jobs together, as their lines are yielded. When etcd has
+// compacted it by then, a job that has not changed since is yielded with what lies beside
+// it now, and one that has changed as an error, which matches [ErrConflict]. So each line
+// was true at one moment. [Queue.ImportBatch] takes the lines, in their order,
 // in another cluster or under another root. A record that cannot be read is yielded
 // as an error, which matches [ErrUndecodable]. After errors of these two kinds the
 // export goes on; any other ends it.
@@ -51,18 +51,8 @@ func (q *Queue) Export(ctx context.Context) iter.Seq2[[]byte, error] {
 				return
 			}
 		}
-		for i := range x.rows {
-			line, err := x.line(ctx, x.rows[i])
-			x.rows[i].record = nil // what has been yielded need not be kept
-			switch {
-			case err == nil:
-			case errors.Is(err, ErrConflict):
-				err = fmt.Errorf("export job %w", err)
-			default:
-				yield(nil, fmt.Errorf("export queue %s: job %w", q.name, err))
-				return
-			}
-			if !yield(line, err) {
+		for group := range slices.Chunk(x.rows, exportAtOnce) {
+			if !x.yield(ctx, group, yield) {
 				return
 			}
 		}
@@ -95,11 +85,11 @@ func (x *exporting) read(ctx context.Context) error {
 }
 
 func (x *exporting) readOnce(ctx context.Context) error {
-	for where, prefix := range x.q.directories() {
+	for _, d := range directoriesOf(x.q.store.Keys(), x.q.name) {
 		first := len(x.rows)
-		at, err := x.q.store.Scan(ctx, prefix, x.rev, func(kvs []*mvccpb.KeyValue) bool {
+		at, err := x.q.store.Scan(ctx, d.prefix, x.rev, func(kvs []*mvccpb.KeyValue) bool {
 			for _, kv := range kvs {
-				x.take(where, kv)
+				x.take(d.where, kv)
 			}
 			return true
 		})
@@ -107,7 +97,7 @@ func (x *exporting) readOnce(ctx context.Context) error {
 			return err
 		}
 		x.rev = at
-		if where == inJobs { // a key's place says nothing about the queue's order
+		if d.where == inJobs { // a key's place says nothing about the queue's order
 			slices.SortFunc(x.rows[first:], func(a, b exportRow) int {
 				if a.rank.before(b.rank) {
 					return -1
@@ -129,37 +119,82 @@ func (x *exporting) take(where place, kv *mvccpb.KeyValue) {
 	x.rows = append(x.rows, exportRow{l, rank{r.Priority, kv.CreateRevision, r.Seq, r.ID}})
 }
 
-// line makes the line of one job. Its errors begin with the job's id.
-func (x *exporting) line(ctx context.Context, row exportRow) ([]byte, error) {
-	b, err := x.beside(ctx, row.located)
-	if err == nil {
-		var line []byte
-		if line, err = x.q.exportLine(row.located, b); err == nil {
-			return line, nil
+// exportAtOnce is of how many jobs what lies beside them is read together: payloads
+// can be large.
+const exportAtOnce = 16
+
+// yield hands on the lines of some jobs, and tells whether the export goes on.
+func (x *exporting) yield(ctx context.Context, group []exportRow, yield func([]byte, error) bool) bool {
+	beside, err := x.beside(ctx, group)
+	if err != nil {
+		yield(nil, fmt.Errorf("export queue %s: read what lies beside job %s and those after it: %w", x.q.name, group[0].record.ID, err))
+		return false
+	}
+	for i, row := range group {
+		group[i].record = nil // what has been yielded need not be kept
+		if !beside[i].same {
+			err := fmt.Errorf("export job %s: %w: etcd has compacted revision %d before all of the job was read; export again", row.record.ID, ErrConflict, x.rev)
+			if !yield(nil, err) {
+				return false
+			}
+			continue
+		}
+		line, err := x.q.exportLine(row.located, beside[i].besides)
+		if err != nil {
+			yield(nil, fmt.Errorf("export queue %s: job %s: %w", x.q.name, row.record.ID, err))
+			return false
+		}
+		beside[i] = exportBeside{}
+		if !yield(line, nil) {
+			return false
 		}
 	}
-	return nil, fmt.Errorf("%s: %w", row.record.ID, err)
+	return true
 }
 
-// beside reads what lies beside a record, as of the export's revision, or of now when
-// that is compacted and the record is the same now.
-func (x *exporting) beside(ctx context.Context, l located) (besides, error) {
-	if l.where == inDone || l.record.Beside == 0 && l.record.Attempt == 0 {
-		return besides{}, nil // there is none
+// exportBeside is what lies beside a record; same tells that the record was the same at
+// the revision at which that was read.
+type exportBeside struct {
+	besides
+	same bool
+}
+
+// beside reads what lies beside some records, as of the export's revision, or of now when
+// that is compacted.
+func (x *exporting) beside(ctx context.Context, group []exportRow) ([]exportBeside, error) {
+	all, err := x.besideAt(ctx, group, x.rev)
+	if isForgotten(err) {
+		return x.besideAt(ctx, group, 0)
 	}
-	for _, at := range []int64{x.rev, 0} {
-		now, b, err := x.q.findBeside(ctx, l.record.ID, at)
-		switch {
-		case at != 0 && isForgotten(err):
+	return all, err
+}
+
+// besideAt reads each record again too: what lies beside another one says nothing of it.
+func (x *exporting) besideAt(ctx context.Context, group []exportRow, rev int64) ([]exportBeside, error) {
+	asOf := clientv3.WithRev(rev)
+	all, gets, first := make([]exportBeside, len(group)), []clientv3.Op(nil), map[int]int{}
+	for i, row := range group {
+		id := row.record.ID
+		if row.where == inDone || row.record.Beside == 0 && row.record.Attempt == 0 {
+			all[i].same = true // nothing lies beside it
 			continue
-		case err != nil && !errors.Is(err, ErrUndecodable):
-			return b, err
-		case err == nil && now.isSame(l):
-			return b, nil
 		}
-		break
+		first[i] = len(gets)
+		gets = append(gets, clientv3.OpGet(x.q.txns.key(row.where, id), asOf),
+			clientv3.OpGet(x.q.keys.Payload(id), asOf), clientv3.OpGet(x.q.keys.Progress(id), asOf))
 	}
-	return besides{}, fmt.Errorf("%w: etcd has compacted revision %d before all of the job was read; export again", ErrConflict, x.rev)
+	if len(gets) == 0 {
+		return all, nil
+	}
+	resp, err := x.q.store.Read(ctx, gets...)
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range first {
+		all[i].same = group[i].isFrom(only(resp, n))
+		all[i].payload, all[i].progress = only(resp, n+1).GetValue(), only(resp, n+2).GetValue()
+	}
+	return all, nil
 }
 
 func (q *Queue) exportLine(l located, b besides) ([]byte, error) {

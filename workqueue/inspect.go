@@ -136,12 +136,17 @@ func (q *Queue) Refusals(ctx context.Context) (map[string]Refusal, error) {
 	}
 	found := map[string]Refusal{}
 	for _, kv := range resp.Kvs {
-		var r Refusal
-		if p, ok := q.store.Keys().Parse(string(kv.Key)); ok && json.Unmarshal(kv.Value, &r) == nil {
-			found[p.ID] = r
+		if id, r, ok := refusalIn(q.store.Keys(), kv); ok {
+			found[id] = r
 		}
 	}
 	return found, nil
+}
+
+// refusalIn reads one refusal. What cannot be read is no evidence.
+func refusalIn(keys coord.Keyspace, kv *mvccpb.KeyValue) (id string, r Refusal, ok bool) {
+	p, ok := keys.Parse(string(kv.Key))
+	return p.ID, r, ok && json.Unmarshal(kv.Value, &r) == nil
 }
 
 // Undecodable returns the keys of live records that cannot be read, with why, as

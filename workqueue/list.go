@@ -20,6 +20,9 @@ type Filter struct {
 	States []State
 	// Kind selects one kind; "" means all.
 	Kind string
+	// ID selects the one job of that ID, where it is in a queue; "" means all. Nothing
+	// else is read.
+	ID string
 	// Labels must all be there with these values.
 	Labels map[string]string
 	// Match, where it is not nil, must hold for the job too. It is asked only about jobs
@@ -69,7 +72,8 @@ func (f Filter) wantsOwners(where place) bool {
 
 // wantsHead tells what the head alone can tell.
 func (f Filter) wantsHead(h *head, s State) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, s)) && (f.Kind == "" || f.Kind == string(h.kind))
+	return (len(f.States) == 0 || slices.Contains(f.States, s)) && (f.Kind == "" || f.Kind == string(h.kind)) &&
+		(f.ID == "" || f.ID == string(h.id))
 }
 
 // wantsJob tells the rest.
@@ -86,47 +90,123 @@ func (f Filter) wantsJob(j *Job) bool {
 func (f Filter) byHead() bool { return len(f.Labels) == 0 && f.Match == nil }
 
 // List yields the jobs that the filter selects: live ones in the queue's order,
-// then dead, then done and cancelled ones by ID. Each group is read at one
-// revision; a job that moves to another group meanwhile can show twice, or not.
+// then dead, then done and cancelled ones by ID, as they were at one revision.
 // Payloads that lie beside their record are left out. A record that
 // cannot be read is yielded as an error, which matches [ErrUndecodable], and the
 // listing goes on; any other error ends it.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
+	return listJobs(ctx, q.store, []string{q.name}, f)
+}
+
+// List is [Queue.List] of several queues, one after the other; the limit is one for
+// all. Of a queue that is not there nothing is yielded.
+func (qs Queues) List(ctx context.Context, names []string, f Filter) iter.Seq2[*Job, error] {
+	store, err := qs.open(names...)
+	if err != nil {
+		return func(yield func(*Job, error) bool) { yield(nil, fmt.Errorf("list jobs: %w", err)) }
+	}
+	return listJobs(ctx, store, names, f)
+}
+
+// queuesAtOnce is how many queues are read before anything of them is yielded: a
+// caller that takes its time must not keep etcd sending.
+const queuesAtOnce = 128
+
+func listJobs(ctx context.Context, store *coord.Store, queues []string, f Filter) iter.Seq2[*Job, error] {
 	return func(yield func(*Job, error) bool) {
 		if err := f.validate(); err != nil {
-			yield(nil, fmt.Errorf("list jobs of %s: %w", q.name, err))
+			yield(nil, fmt.Errorf("list jobs of %s: %w", namesText(queues), err))
 			return
 		}
 		limit := f.Limit
-		for where, prefix := range q.directories() {
-			if !f.wants(where) {
-				continue
-			}
-			l := &listing{q: q, f: f, where: where, limit: limit, now: time.Now(), lives: nobody}
-			if err := guarded(func() error { return l.load(ctx, prefix) }); err != nil { // it asks f.Match
-				yield(nil, fmt.Errorf("list jobs of %s: %w", q.name, err))
+		for all := listings(store.Keys(), queues, f); len(all) > 0; {
+			read := 0
+			if err := guarded(func() (err error) { // it asks f.Match
+				read, err = readListings(ctx, store, all[:min(len(all), 3*queuesAtOnce)], limit)
+				return err
+			}); err != nil {
+				yield(nil, fmt.Errorf("list jobs of %s: %w", namesText(queues), err))
 				return
 			}
-			n, more := l.yield(yield)
-			if limit -= n; !more || f.Limit > 0 && limit <= 0 {
-				return
+			for i := range read {
+				n, more := all[i].yield(limit, yield)
+				if !more {
+					return
+				}
+				if f.Limit > 0 {
+					if limit -= n; limit <= 0 {
+						return
+					}
+				}
+				all[i] = nil // what has been yielded need not be kept
 			}
+			all = all[read:]
 		}
 	}
 }
 
-// directories yields where the records of the queue are.
-func (q *Queue) directories() iter.Seq2[place, string] {
-	return func(yield func(place, string) bool) {
-		_ = yield(inJobs, q.keys.Jobs()) && yield(inDead, q.keys.DeadJobs()) && yield(inDone, q.keys.DoneJobs())
+// readListings reads what can be yielded, at one revision, and returns of how many
+// listings: with a limit only as many as it takes.
+func readListings(ctx context.Context, store *coord.Store, all []*listing, limit int) (read int, err error) {
+	lives, rev, err := owners(ctx, store, all)
+	if err != nil {
+		return 0, err
 	}
+	reading, enough := context.WithCancel(ctx)
+	defer enough()
+	kept := 0 // by the listings before the one that is read
+	_, err = store.ScanEach(reading, prefixesOf(all), rev, func(i int, kvs []*mvccpb.KeyValue) bool {
+		if reading.Err() != nil {
+			return false
+		}
+		if i >= read { // another one begins
+			if i > 0 {
+				kept += len(all[i-1].rows)
+			}
+			if limit > 0 && kept >= limit {
+				enough()
+				return false
+			}
+			all[i].limit, all[i].lives, read = limit, lives, i+1
+		}
+		for _, kv := range kvs {
+			all[i].take(kv)
+		}
+		return !all[i].full()
+	})
+	if err != nil && (ctx.Err() != nil || reading.Err() == nil) {
+		return 0, err
+	}
+	return read, nil
+}
+
+// namesText is queues in a sentence.
+func namesText(queues []string) string {
+	if len(queues) == 1 {
+		return "queue " + queues[0]
+	}
+	return fmt.Sprintf("%d queues", len(queues))
+}
+
+// directory is where some records of a queue are.
+type directory struct {
+	queue  string
+	txns   txns
+	where  place
+	prefix string
+}
+
+// directoriesOf lists where the records of a queue are, in the order of a list.
+func directoriesOf(keys coord.Keyspace, queue string) []directory {
+	q := keys.Queue(queue)
+	t := txns{keys: q, space: keys}
+	return []directory{{queue, t, inJobs, q.Jobs()}, {queue, t, inDead, q.DeadJobs()}, {queue, t, inDone, q.DoneJobs()}}
 }
 
 // listing is one directory of a list.
 type listing struct {
-	q     *Queue
+	directory
 	f     Filter
-	where place
 	limit int // 0: all
 	now   time.Time
 	lives func(string, int64) bool
@@ -142,28 +222,36 @@ type row struct {
 	job  *Job
 }
 
-// load scans the directory and keeps what can be yielded.
-func (l *listing) load(ctx context.Context, prefix string) error {
-	scan := func(lives func(string, int64) bool, rev int64) error {
-		if lives != nil {
-			l.lives = lives
-		}
-		_, err := l.q.store.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
-			for _, kv := range kvs {
-				l.take(kv)
+// listings are the directories that can have what the filter wants.
+func listings(keys coord.Keyspace, queues []string, f Filter) (all []*listing) {
+	now := time.Now()
+	for _, name := range queues {
+		for _, d := range directoriesOf(keys, name) {
+			if f.ID != "" {
+				d.prefix = d.txns.key(d.where, f.ID) // others that begin like it are told by their heads
 			}
-			return !l.full()
-		})
-		return unreadable(prefix, err)
+			if f.wants(d.where) {
+				all = append(all, &listing{directory: d, f: f, now: now})
+			}
+		}
 	}
-	if !l.f.wantsOwners(l.where) {
-		return scan(nil, 0)
+	return all
+}
+
+func prefixesOf(all []*listing) (prefixes []string) {
+	for _, l := range all {
+		prefixes = append(prefixes, l.prefix)
 	}
-	lives, rev, err := l.q.liveOwners(ctx)
-	if err != nil {
-		return err
+	return prefixes
+}
+
+// owners reads who is alive, where that matters, and at which revision; otherwise
+// sessions need not be readable.
+func owners(ctx context.Context, store *coord.Store, all []*listing) (func(string, int64) bool, int64, error) {
+	if !slices.ContainsFunc(all, func(l *listing) bool { return l.f.wantsOwners(l.where) }) {
+		return nobody, 0, nil
 	}
-	return scan(lives, rev) // at that revision: no owner came or went in between
+	return liveOwners(ctx, store) // at that revision: no owner came or went in between
 }
 
 // unreadable names what could not be read, for whoever has to grant it.
@@ -184,7 +272,7 @@ func (l *listing) take(kv *mvccpb.KeyValue) {
 	if l.f.Read != nil {
 		*l.f.Read++
 	}
-	h, err := l.q.txns.headOf(l.where, kv)
+	h, err := l.txns.headOf(l.where, kv)
 	if err != nil {
 		l.errs = append(l.errs, fmt.Errorf("read %s: %w", kv.Key, err))
 		return
@@ -238,15 +326,15 @@ func (r *rows) Push(x any)        { *r = append(*r, x.(row)) }
 func (r *rows) Pop() any          { panic("rows only grow") }
 
 func (l *listing) decode(kv *mvccpb.KeyValue) (*Job, error) {
-	r, err := l.q.txns.decode(l.where, kv)
+	r, err := l.txns.decode(l.where, kv)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", kv.Key, err)
 	}
-	return r.view(l.q.name, l.where, kv.ModRevision, l.now, l.lives), nil
+	return r.view(l.queue, l.where, kv.ModRevision, l.now, l.lives), nil
 }
 
-// yield hands the directory on: how many jobs, and whether the caller wants more.
-func (l *listing) yield(yield func(*Job, error) bool) (n int, more bool) {
+// yield hands the directory on, up to limit jobs: how many, and whether the caller wants more.
+func (l *listing) yield(limit int, yield func(*Job, error) bool) (n int, more bool) {
 	for _, err := range l.errs {
 		if !yield(nil, err) {
 			return 0, false
@@ -261,6 +349,9 @@ func (l *listing) yield(yield func(*Job, error) bool) (n int, more bool) {
 		})
 	}
 	for i, r := range l.rows {
+		if limit > 0 && n >= limit {
+			return n, true
+		}
 		l.rows[i] = row{} // what has been yielded need not be kept
 		var err error
 		if r.job == nil {
@@ -277,9 +368,9 @@ func (l *listing) yield(yield func(*Job, error) bool) (n int, more bool) {
 }
 
 // liveOwners reads all sessions, and tells at which revision.
-func (q *Queue) liveOwners(ctx context.Context) (func(string, int64) bool, int64, error) {
-	prefix := q.store.Keys().Sessions()
-	resp, err := q.store.List(ctx, prefix)
+func liveOwners(ctx context.Context, store *coord.Store) (func(string, int64) bool, int64, error) {
+	prefix := store.Keys().Sessions()
+	resp, err := store.List(ctx, prefix)
 	if err != nil {
 		return nil, 0, unreadable(prefix, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -14,41 +13,30 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// Decode reads the record of one of the queue's jobs, live, done or dead, as it was
-// found in etcd; ownerLives is asked whether a claim's owner has its session, with
+// Decode reads the record of a job of any queue, live, done or dead, as it was found
+// in etcd; ownerLives is asked whether a claim's owner has its session, with
 // the revision at which it began, and may be nil, which means that it has. It talks
 // to nobody. The error matches [ErrUndecodable] when the record cannot be read,
 // [ErrNewer] too where a newer program could, and wraps coord.ErrInvalid when the key
-// is not one of this queue's jobs.
-func (q *Queue) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int64) bool) (*Job, error) {
-	where, ok := q.placeOf(string(kv.Key))
-	r, err := (*record)(nil), error(nil)
-	if ok {
-		r, err = q.txns.decode(where, kv)
+// is none of a job.
+func (qs Queues) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int64) bool) (*Job, error) {
+	keys, err := coord.NewKeyspace(qs.Root)
+	if err != nil {
+		return nil, err
 	}
-	if !ok || err != nil { // a record that can be read names its key
-		if p, parsed := q.store.Keys().Parse(string(kv.Key)); !ok || !parsed || p.Queue != q.name {
-			return nil, &coord.InputError{Field: "key", Value: string(kv.Key), Reason: "it is no key of a job of queue " + q.name}
-		}
+	p, ok := keys.Parse(string(kv.Key))
+	where, known := map[string]place{"jobs": inJobs, "done": inDone, "dead": inDead}[p.Kind]
+	if !ok || !known {
+		return nil, &coord.InputError{Field: "key", Value: string(kv.Key), Reason: "it is no key of a job"}
+	}
+	r, err := txns{keys: keys.Queue(p.Queue), space: keys}.decode(where, kv)
+	if err != nil {
 		return nil, err
 	}
 	if ownerLives == nil {
 		ownerLives = func(string, int64) bool { return true }
 	}
-	return r.view(q.name, where, kv.ModRevision, time.Now(), ownerLives), nil
-}
-
-// placeOf tells in which directory of jobs a key is.
-func (q *Queue) placeOf(key string) (place, bool) {
-	switch {
-	case strings.HasPrefix(key, q.keys.Jobs()):
-		return inJobs, true
-	case strings.HasPrefix(key, q.keys.DoneJobs()):
-		return inDone, true
-	case strings.HasPrefix(key, q.keys.DeadJobs()):
-		return inDead, true
-	}
-	return 0, false
+	return r.view(p.Queue, where, kv.ModRevision, time.Now(), ownerLives), nil
 }
 
 // Bury moves a job that waits to the dead letters, with By.Reason as its error. It

@@ -117,11 +117,11 @@ func TestDecodeKnowsItsQueuesRecords(t *testing.T) {
 		"newer":              {q.keys.Job("x"), `{"w":"` + testNonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
 		"another job's":      {q.keys.Job("y"), string(value), nil, "", ErrUndecodable},
 		"no key of a job":    {q.keys.Config(), string(value), nil, "", coord.ErrInvalid},
-		"another queue's":    {q.store.Keys().Queue("p").Job("x"), string(value), nil, "", coord.ErrInvalid},
+		"another queue's":    {q.store.Keys().Queue("p").Job("x"), string(value), nil, StateClaimed, nil},
 		"in the wrong shard": {q.keys.Jobs() + "zz/x", string(value), nil, "", coord.ErrInvalid},
 		"elsewhere":          {"/elsewhere", string(value), nil, "", coord.ErrInvalid},
 	} {
-		j, err := q.Decode(&mvccpb.KeyValue{Key: []byte(tc.key), Value: []byte(tc.value), ModRevision: 7}, tc.lives)
+		j, err := (Queues{client, q.store.Keys().Root()}).Decode(&mvccpb.KeyValue{Key: []byte(tc.key), Value: []byte(tc.value), ModRevision: 7}, tc.lives)
 		if !errors.Is(err, tc.err) || (j == nil) != (tc.err != nil) {
 			t.Errorf("%s: %+v, %v", name, j, err)
 		} else if j != nil && (j.State != tc.state || j.ID != "x" || j.Revision != 7) {

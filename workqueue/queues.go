@@ -10,34 +10,49 @@ import (
 	"github.com/leasekit/leasekit/coord"
 )
 
-// Queues returns the names of the queues under root, sorted; "" means
-// /leasekit/. A queue is its keys: one without jobs, config and workers
-// does not show. It asks etcd once per queue and blocks until the answers or until
-// ctx ends; a queue that comes or goes meanwhile may show or not.
-func Queues(ctx context.Context, client *clientv3.Client, root string) ([]string, error) {
-	store, err := coord.NewStore(client, root, nil)
+// Queues reads many queues under one root together, for those who look at them and do
+// not work them: small queues share requests to etcd, so that it takes far fewer of
+// them than there are queues. It owns no goroutine and needs no Close. Safe for
+// concurrent use. A client or a root that cannot be used is an error of each call.
+type Queues struct {
+	// Client reaches etcd; it stays the caller's.
+	Client *clientv3.Client
+	// Root is where the queues are; "" means /leasekit/.
+	Root string
+}
+
+// open returns the store, to read these queues from.
+func (qs Queues) open(names ...string) (*coord.Store, error) {
+	for _, name := range names {
+		if err := coord.ValidateName("queue", name); err != nil {
+			return nil, err
+		}
+	}
+	return coord.NewStore(qs.Client, qs.Root, nil)
+}
+
+// Names returns the names of the queues, sorted. A queue is its keys: one without
+// jobs, config and workers does not show. It reads the names of keys, of which those
+// of one large queue are passed over, and blocks until that is done or until ctx ends;
+// a queue that comes or goes meanwhile may show or not.
+func (qs Queues) Names(ctx context.Context) ([]string, error) {
+	store, err := qs.open()
 	if err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
 	keys := store.Keys()
-	end := clientv3.GetPrefixRangeEnd(keys.Queues())
 	var names []string
-	for from := keys.Queues(); ; {
-		resp, err := store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly())
-		if err != nil {
-			return nil, fmt.Errorf("list queues: %w", err)
+	err = store.ScanNames(ctx, keys.Queues(), func(key string) string {
+		p, ok := keys.Parse(key)
+		if !ok {
+			return "" // a foreign key
 		}
-		if len(resp.Kvs) == 0 {
-			slices.Sort(names)
-			return names, nil
-		}
-		key := string(resp.Kvs[0].Key)
-		if p, ok := keys.Parse(key); ok {
-			names = append(names, p.Queue)
-			// On behind all keys of this queue: one request per queue, not per key.
-			from = clientv3.GetPrefixRangeEnd(keys.Queue(p.Queue).Prefix())
-		} else {
-			from = key + "\x00" // a foreign key
-		}
+		names = append(names, p.Queue)
+		return keys.Queue(p.Queue).Prefix()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
 	}
+	slices.Sort(names)
+	return names, nil
 }

@@ -11,7 +11,8 @@ import (
 func TestQueues(t *testing.T) {
 	root := etcdtest.Root(t)
 	client := etcdtest.Shared(t).Client(t)
-	names, err := workqueue.Queues(t.Context(), client, root)
+	queues := workqueue.Queues{Client: client, Root: root}
+	names, err := queues.Names(t.Context())
 	if err != nil || len(names) != 0 {
 		t.Errorf("got %q, %v of an empty root", names, err)
 	}
@@ -30,7 +31,7 @@ func TestQueues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	names, err = workqueue.Queues(t.Context(), client, root)
+	names, err = queues.Names(t.Context())
 	if err != nil || !slices.Equal(names, want) {
 		t.Errorf("got %q, %v; want %q", names, err, want)
 	}

@@ -4,16 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 // Stats is what is in a queue.
 type Stats struct {
+	// Queue is the queue's name.
+	Queue string
 	// Mode is how jobs are shared: claim or dispatch.
 	Mode string
 	// Paused tells that nothing is claimed; PausedBy and PausedWhy are of whoever
@@ -42,10 +47,11 @@ type Stats struct {
 	// claimed.
 	OwnersUnknown bool
 	// Unreadable is how many of the records that were counted one by one cannot be
-	// read: live ones, and by [Queue.StatsSince] those of jobs that are over too. Newer
+	// read: live ones, and with what happened those of jobs that are over too. Newer
 	// is how many of these a newer program wrote, which can read them.
 	Unreadable, Newer int
-	// Recent is what happened of late; only [Queue.StatsSince] fills it.
+	// Recent is what happened of late; only [Queue.StatsSince] and
+	// [Queues.Stats] fill it.
 	Recent struct {
 		// Since is the time that was asked for.
 		Since time.Time
@@ -67,101 +73,160 @@ type Stats struct {
 // Stats counts what is in the queue. It reads the head of every live job, and counts
 // the others; each group at one revision.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	c := counter{now: time.Now()}
-	if err := q.count(ctx, &c); err != nil {
-		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
-	}
-	return c.stats, ctx.Err()
+	return q.StatsSince(ctx, time.Time{})
 }
 
 // StatsSince is Stats with what happened since then, as far as finished jobs and the
 // evidence of refused writes are kept. It reads the head of these too.
-func (q *Queue) StatsSince(ctx context.Context, since time.Time) (Stats, error) {
-	c := counter{now: time.Now(), since: since}
-	err := q.count(ctx, &c)
-	if err == nil {
-		err = q.countOver(ctx, &c)
+func (q *Queue) StatsSince(ctx context.Context, since time.Time) (s Stats, err error) {
+	for s, err = range statsOf(ctx, q.store, []string{q.name}, since) { // there is one
 	}
-	if err != nil {
-		return Stats{}, fmt.Errorf("count jobs of %s: %w", q.name, err)
-	}
-	return c.stats, ctx.Err()
+	return s, err
 }
 
-// count counts what Stats has.
-func (q *Queue) count(ctx context.Context, c *counter) error {
-	resp, err := q.store.Read(ctx,
-		clientv3.OpGet(q.keys.Config()),
-		clientv3.OpGet(q.keys.Workers(), clientv3.WithPrefix()),
-		clientv3.OpGet(q.keys.DoneJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
-		clientv3.OpGet(q.keys.DeadJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()))
+// Stats yields the [Queue.StatsSince] of several queues, in their order; the zero time
+// leaves out what happened. A config that cannot be read is yielded as an error, which
+// matches [ErrUndecodable], and the counting goes on; any other error ends it.
+func (qs Queues) Stats(ctx context.Context, names []string, since time.Time) iter.Seq2[Stats, error] {
+	store, err := qs.open(names...)
 	if err != nil {
-		return err
+		return func(yield func(Stats, error) bool) { yield(Stats{}, fmt.Errorf("count jobs: %w", err)) }
 	}
-	s, err := settingsIn(resp.Responses[0].GetResponseRange().Kvs)
-	if err != nil {
-		return err
-	}
-	for _, kv := range resp.Responses[1].GetResponseRange().Kvs {
-		if !decodeWorker(kv.Value).Left {
-			s.Workers++
+	return statsOf(ctx, store, names, since)
+}
+
+func statsOf(ctx context.Context, store *coord.Store, queues []string, since time.Time) iter.Seq2[Stats, error] {
+	return func(yield func(Stats, error) bool) {
+		for group := range slices.Chunk(queues, queuesAtOnce) {
+			counters, err := countQueues(ctx, store, group, since)
+			if err != nil {
+				yield(Stats{}, fmt.Errorf("count jobs of %s: %w", namesText(queues), err))
+				return
+			}
+			for _, c := range counters {
+				if c.err != nil {
+					c.err = fmt.Errorf("count jobs of queue %s: %w", c.stats.Queue, c.err)
+				}
+				if !yield(c.stats, c.err) {
+					return
+				}
+			}
 		}
 	}
-	s.Jobs = map[State]int{
-		StateDone: int(resp.Responses[2].GetResponseRange().Count),
-		StateDead: int(resp.Responses[3].GetResponseRange().Count),
+}
+
+// countQueues counts what is in some queues, and with since what happened.
+func countQueues(ctx context.Context, store *coord.Store, queues []string, since time.Time) ([]*counter, error) {
+	all, err := readSettings(ctx, store, queues, since)
+	if err != nil {
+		return nil, err
 	}
-	s.Claims = map[string]int{}
-	s.Recent.Since = c.since
-	c.stats = s
-	lives, rev, err := q.liveOwners(ctx)
+	lives, rev, err := liveOwners(ctx, store)
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrPermissionDenied) {
 		// Somebody who may read this queue only: the numbers are worth more than nothing.
-		c.stats.OwnersUnknown = true
+		for _, c := range all {
+			c.stats.OwnersUnknown = true
+		}
 		lives, rev, err = func(string, int64) bool { return true }, 0, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return q.scanHeads(ctx, inJobs, q.keys.Jobs(), rev, c, func(h *head) { c.live(h, lives) })
-}
-
-// countOver counts what happened to jobs that are over.
-func (q *Queue) countOver(ctx context.Context, c *counter) error {
-	for where, prefix := range q.directories() {
-		if where == inJobs {
-			continue
-		}
-		if err := q.scanHeads(ctx, where, prefix, 0, c, func(h *head) { c.over(where, h) }); err != nil {
-			return err
+	var parts []part
+	for _, c := range all {
+		if c.err == nil { // nothing is counted of a queue that nobody can serve
+			parts = append(parts, c.parts(store.Keys(), lives)...)
 		}
 	}
-	c.finish()
-	refusals, err := q.Refusals(ctx)
-	for _, r := range refusals {
-		if !r.At.Before(c.since) {
-			c.stats.Recent.Fenced++
-		}
+	var prefixes []string
+	for _, p := range parts {
+		prefixes = append(prefixes, p.prefix)
 	}
-	return err
-}
-
-func (q *Queue) scanHeads(ctx context.Context, where place, prefix string, rev int64, c *counter, each func(*head)) error {
-	_, err := q.store.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
+	_, err = store.ScanEach(ctx, prefixes, rev, func(i int, kvs []*mvccpb.KeyValue) bool {
 		for _, kv := range kvs {
-			h, err := q.txns.headOf(where, kv)
-			if err == nil {
-				each(&h)
-				continue
-			}
-			c.stats.Unreadable++ // it blocks nothing but itself
-			if errors.Is(err, ErrNewer) {
-				c.stats.Newer++
-			}
+			parts[i].take(kv)
 		}
 		return true
 	})
-	return unreadable(prefix, err)
+	for _, c := range all {
+		c.finish()
+	}
+	return all, err
+}
+
+const (
+	// settingsGets is how many gets tell the settings of one queue.
+	settingsGets = 4
+	// settingsAtOnce is of how many queues they are read with one request, which has
+	// room for 128 gets.
+	settingsAtOnce = 16
+)
+
+// readSettings reads configs and registrations, and counts what need not be looked at.
+func readSettings(ctx context.Context, store *coord.Store, queues []string, since time.Time) (all []*counter, err error) {
+	now := time.Now()
+	for group := range slices.Chunk(queues, settingsAtOnce) {
+		var gets []clientv3.Op
+		for _, name := range group {
+			q := store.Keys().Queue(name)
+			gets = append(gets, clientv3.OpGet(q.Config()),
+				clientv3.OpGet(q.Workers(), clientv3.WithPrefix()),
+				clientv3.OpGet(q.DoneJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+				clientv3.OpGet(q.DeadJobs(), clientv3.WithPrefix(), clientv3.WithCountOnly()))
+		}
+		resp, err := store.Read(ctx, gets...)
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range group {
+			c := &counter{now: now, since: since}
+			got := resp.Responses[settingsGets*i:]
+			c.stats, c.err = settingsIn(got[0].GetResponseRange().Kvs)
+			c.stats.Queue, c.stats.Claims, c.stats.Recent.Since = name, map[string]int{}, since
+			for _, kv := range got[1].GetResponseRange().Kvs {
+				if !decodeWorker(kv.Value).Left {
+					c.stats.Workers++
+				}
+			}
+			c.stats.Jobs = map[State]int{StateDone: int(got[2].GetResponseRange().Count), StateDead: int(got[3].GetResponseRange().Count)}
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// part is a directory that is counted, and how.
+type part struct {
+	prefix string
+	take   func(*mvccpb.KeyValue)
+}
+
+// parts are the directories that the counter has to see.
+func (c *counter) parts(keys coord.Keyspace, lives func(string, int64) bool) (parts []part) {
+	for _, d := range directoriesOf(keys, c.stats.Queue) {
+		if d.where != inJobs && c.since.IsZero() {
+			continue
+		}
+		parts = append(parts, part{d.prefix, func(kv *mvccpb.KeyValue) {
+			h, err := d.txns.headOf(d.where, kv)
+			switch {
+			case err != nil:
+				c.unread(err)
+			case d.where == inJobs:
+				c.live(&h, lives)
+			default:
+				c.over(d.where, &h)
+			}
+		}})
+	}
+	if !c.since.IsZero() {
+		parts = append(parts, part{keys.Queue(c.stats.Queue).RefusedWrites(), func(kv *mvccpb.KeyValue) {
+			if _, r, ok := refusalIn(keys, kv); ok && !r.At.Before(c.since) {
+				c.stats.Recent.Fenced++
+			}
+		}})
+	}
+	return parts
 }
 
 // maxOrphans is how many orphans Stats names.
@@ -172,8 +237,17 @@ type counter struct {
 	now    time.Time
 	since  time.Time // zero: nothing of what happened is counted
 	stats  Stats
+	err    error     // the config cannot be read
 	oldest time.Time // end of a job in done
 	runs   []time.Duration
+}
+
+// unread counts a record that cannot be read: it blocks nothing but itself.
+func (c *counter) unread(err error) {
+	c.stats.Unreadable++
+	if errors.Is(err, ErrNewer) {
+		c.stats.Newer++
+	}
 }
 
 // live counts a job that is not over.

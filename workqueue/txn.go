@@ -28,11 +28,6 @@ func (l located) isFrom(kv *mvccpb.KeyValue) bool {
 	return kv != nil && kv.ModRevision == l.rev && coord.NonceOf(kv.Value) == l.record.Nonce
 }
 
-// isSame is isFrom for what was read again, wherever it is.
-func (l located) isSame(o located) bool {
-	return l.record != nil && l.where == o.where && l.rev == o.rev && l.record.Nonce == o.record.Nonce
-}
-
 // session is an owner-to-be: a live session's key and create revision.
 type session struct {
 	id  string

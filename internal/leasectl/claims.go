@@ -3,39 +3,43 @@ package leasectl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
 )
 
-// claimNoun is what locks and elections have in common: a claim under a name, and who waits for it.
+// claimNoun is what locks, elections and semaphores have in common: claims under a name, and who waits for them.
 type claimNoun struct {
 	noun, plural string
 	owner, line  string // the headings of who has it and of who waits
 	held, free   string // the states
 	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
-	names        func(*coord.Store, context.Context) ([]string, error)
-	claim        func(*coord.Session, string) *coord.Lock
-	dir          string // under the root, where its keys are
+	states       func(*coord.Store, context.Context) ([]coord.ClaimState, error)
+	claim        func(*coord.Session, string) *coord.Lock // nil where the steps of a script do not go
+	dir          string                                   // under the root, where its keys are
+	permits      bool                                     // a name has several claims, by number
 }
 
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: (*coord.Store).LockState, names: (*coord.Store).LockNames, claim: coord.NewLock, dir: "locks/",
+		state: (*coord.Store).LockState, states: (*coord.Store).LockStates, claim: coord.NewLock, dir: "locks/",
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: (*coord.Store).LeadershipState, names: (*coord.Store).ElectionNames, claim: (*coord.Session).Leadership, dir: "elections/",
+		state: (*coord.Store).LeadershipState, states: (*coord.Store).ElectionStates, claim: (*coord.Session).Leadership, dir: "elections/",
 	}
 )
 
-// claimItem is a lock or an election in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps
+// claimItem is a lock, an election or a permit in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps
 // exactly.
 type claimItem struct {
 	Name     string    `json:"name"`
+	Permit   *int      `json:"permit,omitempty"` // its number, of semaphores
 	State    string    `json:"state"`
 	Owner    string    `json:"owner"`      // session; empty when there is none
 	Token    string    `json:"token"`      // empty when there is no owner
@@ -48,10 +52,13 @@ type claimItem struct {
 	Revision string    `json:"revision"`
 }
 
-func (n claimNoun) item(name string, st coord.ClaimState) claimItem {
+func (n claimNoun) item(st coord.ClaimState) claimItem {
 	item := claimItem{
-		Name: name, State: n.free, Owner: st.Owner, Gone: st.OwnerGone, Since: st.Since, Waiters: st.Waiters, Key: st.Key,
+		Name: st.Name, State: n.free, Owner: st.Owner, Gone: st.OwnerGone, Since: st.Since, Waiters: st.Waiters, Key: st.Key,
 		ForcedBy: st.ForcedBy, Reason: st.Reason, Revision: strconv.FormatInt(st.Revision, 10),
+	}
+	if n.permits {
+		item.Permit = &st.Permit
 	}
 	if st.Owner != "" {
 		item.Token = st.Token.String()
@@ -66,13 +73,27 @@ func (n claimNoun) item(name string, st coord.ClaimState) claimItem {
 	return item
 }
 
-func (n claimNoun) ref(name string) string { return refName(n.noun, name) }
+// ref is what -o name prints of what the verbs take as arg.
+func (n claimNoun) ref(arg string) string {
+	if permit, err := parsePermitRef(arg); n.permits && err == nil {
+		return n.noun + "/" + permit.text()
+	}
+	return refName(n.noun, arg)
+}
+
+// cell is a name in a table, as get takes it.
+func (n claimNoun) cell(name string) string {
+	if _, err := parsePermitRef(name); n.permits && err == nil { // it looks like a permit
+		return escape.Name(name, "/")
+	}
+	return nameCell(n.noun, name)
+}
 
 func (n claimNoun) view() view[claimItem] {
-	return view[claimItem]{
-		name: func(i claimItem) string { return n.ref(i.Name) },
+	v := view[claimItem]{
+		name: func(i claimItem) string { return n.ref(i.arg()) },
 		columns: []column[claimItem]{
-			{"NAME", func(i claimItem) string { return nameCell(n.noun, i.Name) }},
+			{"NAME", func(i claimItem) string { return n.cell(i.Name) }},
 			{"STATE", func(i claimItem) string { return i.State }},
 			{n.owner, func(i claimItem) string { return wordCell(i.Owner) }},
 			{"TOKEN", func(i claimItem) string { return i.Token }},
@@ -85,6 +106,18 @@ func (n claimNoun) view() view[claimItem] {
 			}},
 		},
 	}
+	if n.permits {
+		v.columns = slices.Insert(v.columns, 1, column[claimItem]{"PERMIT", func(i claimItem) string { return strconv.Itoa(*i.Permit) }})
+	}
+	return v
+}
+
+// arg is how the verbs take the name.
+func (i claimItem) arg() string {
+	if i.Permit == nil {
+		return i.Name
+	}
+	return permitRef{i.Name, *i.Permit}.text()
 }
 
 // withStore connects, calls f with the store of the root, and closes the connection again.
@@ -131,24 +164,15 @@ func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 }
 
 func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]claimItem, error) {
-	bounded, cancel := a.bounded(ctx)
-	defer cancel()
-	names, err := n.names(s, bounded)
+	states, err := n.states(s, ctx)
 	if err != nil {
 		return nil, err
 	}
 	var items []claimItem
-	for _, name := range names {
-		if !a.usable(n.noun, name) {
-			continue
+	for _, st := range states {
+		if a.usable(n.noun, st.Name) {
+			items = append(items, n.item(st))
 		}
-		bounded, cancel := a.bounded(ctx)
-		st, err := n.state(s, bounded, name)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, n.item(name, st))
 	}
 	return items, nil
 }
@@ -167,7 +191,7 @@ func newClaimsGet(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 					return nil, err
 				}
 				st, err := a.readClaim(ctx, s, n, args[0])
-				return []claimItem{n.item(args[0], st)}, err
+				return []claimItem{n.item(st)}, err
 			},
 		})
 	}

@@ -112,7 +112,7 @@ func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepa
 	}
 	switch {
 	case format == formatJSON:
-		return printItem(printer{w: a.out, format: format}, r.view(), r.item(name, st))
+		return printItem(printer{w: a.out, format: format}, r.view(), r.item(st))
 	case st.Owner == "":
 		return a.printLine(r.ref(name) + " " + r.past + " (" + r.free + ")")
 	}

@@ -30,6 +30,7 @@ var lookups = map[string]lookup{
 	"locks":     completeNames((*coord.Store).LockNames),
 	"lock":      completeNames((*coord.Store).LockNames),
 	"elections": completeNames((*coord.Store).ElectionNames),
+	"SEMAPHORE": completeNames((*coord.Store).SemaphoreNames),
 	"SESSION":   completeSessions,
 	"WORKER":    completeSessions,
 }
@@ -113,7 +114,7 @@ func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
 }
 
 func completeQueues(ctx context.Context, client *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
-	return workqueue.Queues(ctx, client, store.Keys().Root())
+	return workqueue.Queues{Client: client, Root: store.Keys().Root()}.Names(ctx)
 }
 
 // completeJobs offers the queues first, and once the queue is there, the IDs of its jobs, dead ones first: those are

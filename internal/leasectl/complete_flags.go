@@ -30,6 +30,7 @@ func flagValues() map[string][]string {
 		"skip":          codes,
 		"format":        doctorFormats,
 		"output":        listFormats,
+		"color":         colourModes,
 		"type":          eventTypes,
 		"on-conflict":   {conflictFail, conflictSkip, conflictReplace},
 		"role":          {roles.Viewer, roles.Producer, roles.Worker, roles.Dispatcher, roles.Operator},

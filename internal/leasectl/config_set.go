@@ -23,6 +23,7 @@ takes a setting out. The settings:
   password_command   a shell command that prints it, such as "pass show etcd"
   dial_timeout       such as 5s
   output             what -o is without one
+  color              what --color is without one
   read_only          true refuses every verb that writes
   confirm            what is asked before a verb that writes: none, yes (y or n),
                      type-name (the name of the context)

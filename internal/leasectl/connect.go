@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasekit/leasekit/workqueue"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -30,6 +31,11 @@ func (c *connection) where() string {
 		return "context " + c.context + " (" + at + ")"
 	}
 	return at
+}
+
+// queues are all queues under the root, to look at.
+func (c *connection) queues() workqueue.Queues {
+	return workqueue.Queues{Client: c.Client, Root: c.root}
 }
 
 // closeWithin bounds the wait for a client to close. Client v3.7.3 can hang there for ever: when the server refuses several

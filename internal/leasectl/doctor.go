@@ -107,6 +107,8 @@ func (o *doctorOptions) check(a *app, cmd *cobra.Command) error {
 		return usagef("--format "+doctorText, "--format is %q: want one of %s", o.format, strings.Join(doctorFormats, ", "))
 	case set("format") && a.settings.source("output") == "--output" && a.settings.output != "" && a.settings.output != o.format:
 		return usagef("one of the two", "-o %s and --format %s contradict each other", a.settings.output, o.format)
+	case set("format") && o.format != doctorJSON && a.settings.shape != nil:
+		return usagef("--format json", "%s shapes JSON: it does not go with --format %s", a.settings.shape.flag, o.format)
 	case !set("format") && output == formatJSON:
 		o.format = doctorJSON
 	}
@@ -162,7 +164,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 		todo = len(e.Report.Fixable())
 	}
 	if o.format == doctorText {
-		if err := e.Report.Text(a.out, doctor.TextOptions{Fixing: todo > 0}); err != nil {
+		if err := e.Report.Text(a.out, doctor.TextOptions{Fixing: todo > 0, Colour: a.colourful(a.out)}); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,8 @@ type enqueueOptions struct {
 	maxAttempts int
 	timeout     time.Duration
 	labels      []string
+	wait        bool
+	waitTimeout time.Duration
 }
 
 func newEnqueue(a *app) *cobra.Command {
@@ -43,16 +45,25 @@ a carriage return at the end of a line nor a byte order mark in front of the fir
 part of a payload; @- takes every byte.
 
 Each new job is printed as job/QUEUE/ID. An --id that a live job has is a
-conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.`,
+conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.
+
+--wait waits until the job is over and prints its result, byte for byte, as jobs
+result does; the job itself is named on stderr. Exit codes are then: 0 it is done; 1
+it is dead or cancelled; 3 it is gone, and was not kept long enough; 6 the
+--wait-timeout is over. In the last case, and after Ctrl-C, the job goes on.`,
 		GroupID: groupWork,
 		Example: `  leasectl enqueue mail '{"to":"ana"}' --id welcome-7
   leasectl enqueue thumbnails @cat.png --kind resize --priority 5 --label size=small
   leasectl enqueue mail --delay 10m --max-attempts 3 --timeout 30s
-  seq 100 | leasectl enqueue pages -`,
+  seq 100 | leasectl enqueue pages -
+  leasectl enqueue thumbnails @cat.png --wait --wait-timeout 1m >thumbnail.png`,
 		Args: takes("QUEUE", "[PAYLOAD|@FILE|-]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("id") && o.id == "" {
 				return usagef("--id ID, or no --id at all", "--id is empty: a name that a script forgot would be made up")
+			}
+			if err := checkWait(cmd, o.wait, "wait-timeout", o.waitTimeout); err != nil {
+				return err
 			}
 			return a.runEnqueue(cmd.Context(), args, o)
 		},
@@ -65,6 +76,8 @@ conflict. TRACEPARENT, TRACESTATE and BAGGAGE of the caller go with the job.`,
 	f.IntVar(&o.maxAttempts, "max-attempts", 0, "dead after `N` failures (default 5)")
 	f.DurationVar(&o.timeout, "timeout", 0, "stop an attempt after `TIME` (default: never)")
 	f.StringArrayVar(&o.labels, "label", nil, "a label `KEY=VALUE`; may be repeated")
+	f.BoolVar(&o.wait, "wait", false, "wait until the job is over, and print its result")
+	f.DurationVar(&o.waitTimeout, "wait-timeout", 0, "with --wait: wait at most `TIME` (default: for ever)")
 	o.addFlags(f)
 	f.Lookup("reason").Usage = "keep `TEXT` as the job's label \"reason\""
 	return cmd
@@ -134,16 +147,28 @@ func (a *app) runEnqueue(ctx context.Context, args []string, o enqueueOptions) e
 	if source == "-" && o.id != "" {
 		return usagef("the same without --id", "--id names one job, but - makes one of each line")
 	}
+	if source == "-" && o.wait {
+		return usagef("leasectl queues drain --help, or one job at a time", "--wait waits for one job, but - makes one of each line")
+	}
 	if source != "-" { // before connecting: a file that cannot be read is known at once
 		if p.Payload, err = a.readPayload(source); err != nil {
 			return err
 		}
 	}
-	return a.withQueue(ctx, args[0], func(_ *connection, q *workqueue.Queue) error {
+	return a.withQueue(ctx, args[0], func(c *connection, q *workqueue.Queue) error {
 		if source == "-" {
 			return a.enqueueLines(ctx, q, p, format, o.dryRun)
 		}
-		return a.enqueueOne(ctx, q, p, format, o.dryRun)
+		j, err := a.enqueueOne(ctx, q, p, o.dryRun)
+		switch {
+		case err != nil || o.dryRun:
+			return err
+		case o.wait:
+			return a.awaitResult(ctx, c, q, j, format, o.waitTimeout)
+		case format == formatJSON:
+			return told(nameOf(j)+" is enqueued", a.printJob(format, j))
+		}
+		return told(nameOf(j)+" is enqueued", a.printLine(nameOf(j)))
 	})
 }
 
@@ -172,20 +197,24 @@ func (a *app) readPayload(source string) ([]byte, error) {
 	return b, nil
 }
 
-func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Params, format string, dryRun bool) error {
+func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Params, dryRun bool) (*workqueue.Job, error) {
 	if dryRun {
-		return a.dryEnqueue(ctx, q, p)
+		return nil, a.dryEnqueue(ctx, q, p)
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	j, err := q.Enqueue(ctx, p)
+	return j, existsHint(err)
+}
+
+// awaitResult waits for the end of a job that was made just now, and prints its result.
+func (a *app) awaitResult(ctx context.Context, c *connection, q *workqueue.Queue, made *workqueue.Job, format string, timeout time.Duration) error {
+	a.notef("%s", nameOf(made))
+	j, err := a.awaitState(ctx, c, q, awaited{ref: jobRef{made.Queue, made.ID}, met: made, timeout: timeout})
 	if err != nil {
-		return existsHint(err)
+		return err
 	}
-	if format == formatJSON {
-		return told(nameOf(j)+" is enqueued", a.printJob(format, j))
-	}
-	return told(nameOf(j)+" is enqueued", a.printLine(nameOf(j)))
+	return a.printResult(format, j)
 }
 
 // existsHint names the job in the way, for an enqueue that met one.

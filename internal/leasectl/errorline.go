@@ -16,7 +16,7 @@ var grpcPrefix = regexp.MustCompile(`rpc error: code = \w+ desc = `)
 func (a *app) printError(err error) {
 	_, try := explain(err)
 	name := "leasectl:"
-	if colourful(a.err, a.getenv) {
+	if a.colourful(a.err) {
 		name = "\x1b[1;31mleasectl:\x1b[0m"
 	}
 	line := name + " " + errorText(err)

@@ -64,7 +64,7 @@ variable. leasectl config view --show-origin tells what is in use and why.
   LEASECTL_OUTPUT                               -o, --output
   LEASECTL_CONTEXT                              --context; none is to use none
   LEASECTL_CONFIG         the file of contexts ($XDG_CONFIG_HOME/leasectl/config.yaml)
-  NO_COLOR                                      no colours
+  LEASECTL_COLOR                                --color; auto minds NO_COLOR and TERM=dumb
 
 Certificates, their keys and authorities are read again for each connection, so what
 runs for long takes up those that are replaced on disk. A password is read once: when
@@ -78,10 +78,12 @@ etcd refuses it later, work ends with exit code 4, for a supervisor to start it 
              claimed     has an owner whose session lives
              orphan      has an owner whose session is gone: claimable again, in
                          its old place in the queue
-  over       done        completed; kept for an hour, with its result, while there
-                         are no more than 10,000 or 64 MiB of one process
-             cancelled   by somebody, or by its own handler; kept likewise
+  over       done        completed; kept for a while, with its result
+             cancelled   by somebody, or by its own handler; kept for a while
              dead        failed for good; kept until somebody acts
+
+A while is an hour, but of what one process ends no more than 10,000 jobs or 64 MiB:
+then the oldest go first. Programs set their own bounds (workqueue.Config).
 
   enqueue          -> ready, or scheduled
   claimed by work  -> claimed
@@ -160,6 +162,9 @@ that they showed, or on --revision, and exit with 5 when the job has moved.
   leasectl jobs fail       mail/ID --token N --nonce X --error TEXT
   leasectl jobs release    mail/ID --token N --nonce X     given back, not counted
   leasectl session close "$S"
+
+What becomes of a job is told by jobs wait, jobs watch and jobs result; enqueue --wait
+enqueues, waits and prints the result in one call.
 
 Locks and leaderships go in the same steps:
 

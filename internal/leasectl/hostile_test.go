@@ -54,7 +54,7 @@ func putHostile(r *doctorRig) {
 	r.put(q.Payload("broken\x1b[2J"), "x")
 	r.put(r.queue("other"+forged).Config(), nastyText)
 	r.put(r.queue("my mail").Config(), nastyText)
-	for _, dir := range []string{"locks/%s/holder", "elections/%s/leader"} {
+	for _, dir := range []string{"locks/%s/holder", "elections/%s/leader", "semaphores/%s/slots/0"} {
 		for _, name := range []string{"a%0AERROR%20x", "a%1B%5B2J", "a%E2%80%AEb", "my%20own"} {
 			r.put(r.keys.Root()+fmt.Sprintf(dir, name), `{"w":"8888888888888888","owner":"`+jsonText+`","owner_rev":"5","since":"2020-01-01T00:00:00Z","by":"`+jsonText+`","reason":"`+jsonText+`"}`)
 		}
@@ -77,13 +77,14 @@ func TestNothingInEtcdIsObeyed(t *testing.T) {
 	var runs [][]string
 	for _, format := range listFormats {
 		for _, args := range [][]string{
-			{"jobs", "ls"}, {"jobs", "ls", "mail"}, {"queues", "ls"}, {"workers", "ls"}, {"locks", "ls"}, {"elections", "ls"}, {"leases", "ls"},
+			{"jobs", "ls"}, {"jobs", "ls", "mail"}, {"queues", "ls"}, {"workers", "ls"}, {"locks", "ls"}, {"elections", "ls"}, {"semaphores", "ls"}, {"leases", "ls"},
 			{"jobs", "history", "mail/zw%E2%80%8Bid"}, {"jobs", "history", "mail/plain"}, {"jobs", "get", "mail/rtl\u202eid"}, {"locks", "get", "my own"},
-			{"elections", "get", "election/my%20own"}, {"queues", "get", "mail"}, {"workers", "get", "w.0000000000000001"},
+			{"elections", "get", "election/my%20own"}, {"semaphores", "get", "my own"}, {"semaphores", "get", "semaphore/my%20own/0"}, {"queues", "get", "mail"}, {"workers", "get", "w.0000000000000001"},
 		} {
 			runs = append(runs, append(args, "-o", format))
 		}
 		if format != formatYAML && format != formatJSON {
+			runs = append(runs, []string{"jobs", "watch", "mail/buried", "-o", format})
 			runs = append(runs, []string{"events", "--since-rev", first, "--limit", "12", "-o", format})
 		}
 	}
@@ -94,6 +95,7 @@ func TestNothingInEtcdIsObeyed(t *testing.T) {
 		runs = append(runs, []string{"status", "-o", format}, []string{"jobs", "describe", "mail/plain", "-o", format}, []string{"jobs", "describe", "mail/buried", "-o", format},
 			[]string{"queues", "describe", "mail", "-o", format}, []string{"workers", "describe", "w.0000000000000001", "-o", format})
 	}
+	runs = append(runs, []string{"jobs", "result", "mail/buried"}, []string{"jobs", "wait", "mail/buried"}, []string{"semaphores", "release", "my own/0", "--force", "--dry-run"})
 	runs = append(runs, []string{"top", "--once"}, []string{"doctor", "--window", "50ms", "--fix", "--dry-run"}, []string{"queues", "purge", "mail", "--dry-run"},
 		[]string{"jobs", "cancel", "--queue", "mail", "--all", "--dry-run"}, []string{"jobs", "cancel", "mail/sp%20ace", "--dry-run"}, []string{"__complete", "jobs", "get", "mail/"},
 		[]string{"__complete", "queues", "get", ""}, []string{"__complete", "locks", "get", ""})

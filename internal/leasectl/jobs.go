@@ -15,7 +15,7 @@ hold slashes; a slash in the queue's name is written %2F. See leasectl help stat
   leasectl jobs cancel mail/welcome-7`,
 		Aliases: []string{"job", "j"},
 	},
-		newJobsLs(a), newJobsGet(a), newJobsDescribe(a), newJobsHistory(a), newJobsWait(a),
+		newJobsLs(a), newJobsGet(a), newJobsDescribe(a), newJobsHistory(a), newJobsWait(a), newJobsWatch(a), newJobsResult(a),
 		newJobsRetry(a), newJobsRequeue(a), newJobsCancel(a), newJobsMove(a), newJobsEdit(a), newJobsDelete(a),
 		newJobsClaim(a), newJobsProgress(a), newJobsCheckpoint(a), newJobsComplete(a), newJobsFail(a), newJobsRelease(a),
 	)

@@ -3,7 +3,6 @@ package leasectl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -42,32 +41,37 @@ used is an empty list. What --filter can ask is told by leasectl help filters.`,
 			if s.limited && s.limit <= 0 {
 				return usagef("leave it out to see all", "--limit is %d: it must be positive", s.limit)
 			}
-			return runList(cmd.Context(), a, o, lister[jobItem]{
-				view: jobColumns(func(i jobItem) *jobItem { return &i }),
-				load: func(ctx context.Context, c *connection) ([]jobItem, error) {
-					items, err := a.loadJobs(ctx, c, s, !o.watch)
-					if err == nil && o.shows(a, "LEASE-TTL") {
-						err = a.addLeaseTimes(ctx, c, items)
-					}
-					return items, err
-				},
-				prefixes: func(keys coord.Keyspace) []string {
-					if s.named {
-						prefixes := []string{keys.Sessions()}
-						for _, q := range s.queues {
-							prefixes = append(prefixes, keys.Queue(q).Prefix())
-						}
-						return prefixes
-					}
-					return []string{keys.Queues(), keys.Sessions()}
-				},
-			})
+			return a.listSelected(cmd.Context(), o, s)
 		},
 	}
 	s.addFlags(cmd)
 	cmd.Flags().IntVar(&s.limit, "limit", 0, "print the first `N` jobs only")
 	o.addFlags(cmd)
 	return cmd
+}
+
+// listSelected lists jobs, or follows them.
+func (a *app) listSelected(ctx context.Context, o listOptions, s selection) error {
+	return runList(ctx, a, o, lister[jobItem]{
+		view: jobColumns(func(i jobItem) *jobItem { return &i }),
+		load: func(ctx context.Context, c *connection) ([]jobItem, error) {
+			items, err := a.loadJobs(ctx, c, s, !o.watch)
+			if err == nil && o.shows(a, "LEASE-TTL") {
+				err = a.addLeaseTimes(ctx, c, items)
+			}
+			return items, err
+		},
+		prefixes: func(keys coord.Keyspace) []string {
+			if s.named {
+				prefixes := []string{keys.Sessions()}
+				for _, q := range s.queues {
+					prefixes = append(prefixes, keys.Queue(q).Prefix())
+				}
+				return prefixes
+			}
+			return []string{keys.Queues(), keys.Sessions()}
+		},
+	})
 }
 
 // selection is which jobs of which queues a verb means.
@@ -139,15 +143,8 @@ func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool
 		s.queues = slices.DeleteFunc(s.queues, func(name string) bool { return !s.filter.wantsQueue(name) })
 	}
 	read := 0
-	for _, name := range s.queues {
-		found, err := a.listJobs(ctx, c, name, s, len(items), &read)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, found...)
-		if s.limited && len(items) >= s.limit {
-			break
-		}
+	if items, err = a.listJobs(ctx, c, s, &read); err != nil {
+		return nil, err
 	}
 	switch {
 	case !say || read <= len(items):
@@ -160,40 +157,28 @@ func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool
 }
 
 func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
-	names, err := workqueue.Queues(ctx, c.Client, c.root)
+	names, err := c.queues().Names(ctx)
 	if code := exitCode(err); code == exitAuth {
 		return nil, &failure{err: err, try: "name the QUEUE that you may read, where the command takes one, or grant the user read on " + c.root}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !a.usable("queue", name) }), err
 }
 
-// listJobs reads the selected jobs of one queue; have is how many there are already.
-func (a *app) listJobs(ctx context.Context, c *connection, queue string, s selection, have int, read *int) (items []jobItem, err error) {
+// listJobs reads the selected jobs, a named one of a named queue by itself.
+func (a *app) listJobs(ctx context.Context, c *connection, s selection, read *int) (items []jobItem, err error) {
 	if s.filter.never() {
 		return nil, nil
 	}
-	q, err := a.openQueue(ctx, c, queue, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = q.Close() }() // nothing was written
 	now := time.Now()
-	if id, ok := s.filter.id(); ok {
-		j, err := a.getJob(ctx, q, jobRef{queue, id})
-		if errors.Is(err, workqueue.ErrNotFound) || err == nil && !s.filter.matches(j, now) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		return []jobItem{itemOf(j)}, nil
+	if id, ok := s.filter.id(); ok && len(s.queues) == 1 {
+		return a.findJob(ctx, c, jobRef{s.queues[0], id}, func(j *workqueue.Job) bool { return s.filter.matches(j, now) })
 	}
-	for j, err := range q.List(ctx, s.library(now, have, read)) {
+	for j, err := range c.queues().List(ctx, s.queues, s.library(now, read)) {
 		switch {
 		case unreadable(err):
 			a.notef("warning: %s", errorText(err))
 		case err != nil:
-			return nil, fmt.Errorf("list jobs: %w", err)
+			return nil, err
 		case a.usable("id", j.ID):
 			items = append(items, itemOf(j))
 		}
@@ -201,13 +186,31 @@ func (a *app) listJobs(ctx context.Context, c *connection, queue string, s selec
 	return items, nil
 }
 
+// findJob is a list of one job, if it is there and matches.
+func (a *app) findJob(ctx context.Context, c *connection, ref jobRef, matches func(*workqueue.Job) bool) ([]jobItem, error) {
+	q, err := a.openQueue(ctx, c, ref.queue, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = q.Close() }() // nothing was written
+	j, err := a.getJob(ctx, q, ref)
+	switch {
+	case errors.Is(err, workqueue.ErrNotFound) || err == nil && !matches(j):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []jobItem{itemOf(j)}, nil
+}
+
 // library is the selection as the library takes it: what it can tell from a record's head is told apart, since all
 // else needs the whole record.
-func (s selection) library(now time.Time, have int, read *int) workqueue.Filter {
+func (s selection) library(now time.Time, read *int) workqueue.Filter {
 	f := workqueue.Filter{States: s.filter.states(), Read: read}
 	if s.limited {
-		f.Limit = s.limit - have
+		f.Limit = s.limit
 	}
+	f.ID, _ = s.filter.id()
 	rest := filter{}
 	for _, t := range s.filter.terms {
 		switch {

@@ -182,44 +182,39 @@ func labelText(labels map[string]string) string {
 
 // addLeaseTimes fills in what is left of the leases of those who work.
 func (a *app) addLeaseTimes(ctx context.Context, c *connection, items []jobItem) error {
+	if !slices.ContainsFunc(items, func(i jobItem) bool { return i.Owner != "" }) {
+		return nil
+	}
 	store, err := coord.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return err
 	}
-	left := map[string]string{}
+	sessions, _, err := readSessions(ctx, store)
+	if err != nil {
+		return err
+	}
+	leases := map[string]clientv3.LeaseID{}
+	for _, s := range sessions {
+		leases[s.sid] = s.lease
+	}
+	ids := make([]clientv3.LeaseID, len(items)) // NoLease of those who are gone
+	for i, item := range items {
+		ids[i] = leases[item.Owner]
+	}
+	times, err := leaseTimes(ctx, c, ids)
+	if err != nil {
+		return err
+	}
 	for i := range items {
-		item := &items[i]
-		switch item.State {
-		case workqueue.StateOrphan:
-			item.leaseLeft = "gone"
-		case workqueue.StateClaimed:
-			if _, known := left[item.Owner]; !known {
-				if left[item.Owner], err = a.leaseLeft(ctx, c, store, item.Owner); err != nil {
-					return err
-				}
-			}
-			item.leaseLeft = left[item.Owner]
+		switch t := times[ids[i]]; {
+		case items[i].Owner == "":
+		case t.granted == 0 || items[i].State == workqueue.StateOrphan:
+			items[i].leaseLeft = "gone"
+		default:
+			items[i].leaseLeft = age(t.left)
 		}
 	}
 	return nil
-}
-
-func (a *app) leaseLeft(ctx context.Context, c *connection, store *coord.Store, sid string) (string, error) {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	key := store.Keys().Session(sid)
-	resp, err := store.Get(ctx, key)
-	if err != nil {
-		return "", fmt.Errorf("read %s: %w", key, err)
-	}
-	if len(resp.Kvs) == 0 {
-		return "gone", nil
-	}
-	t, err := leaseTime(ctx, c, clientv3.LeaseID(resp.Kvs[0].Lease))
-	if err != nil || t.granted == 0 {
-		return "gone", err
-	}
-	return age(t.left), nil
 }
 
 // age is a duration as people read it: one unit, two where the first is small.

@@ -60,59 +60,87 @@ over.`,
 
 func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states []workqueue.State, timeout time.Duration) error {
 	return a.withQueue(ctx, ref.queue, func(c *connection, q *workqueue.Queue) error {
-		store, err := coord.NewStore(c.Client, c.root, nil)
-		if err != nil {
+		j, err := a.awaitState(ctx, c, q, awaited{ref: ref, states: states, orphans: slices.Contains(states, workqueue.StateOrphan), timeout: timeout})
+		switch {
+		case err != nil:
 			return err
+		case slices.Contains(states, j.State):
+			return a.printJob(format, j)
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		var over <-chan time.Time
-		if timeout > 0 {
-			timer := time.NewTimer(timeout)
-			defer timer.Stop()
-			over = timer.C
-		}
-		keys := store.Keys().Queue(ref.queue)
-		prefixes := []string{keys.Job(ref.id), keys.Done(ref.id), keys.Dead(ref.id)}
-		if slices.Contains(states, workqueue.StateOrphan) {
-			prefixes = append(prefixes, store.Keys().Sessions())
-		}
-		changed := watchPrefixes(ctx, store, prefixes)
-		defer watchOver(ctx, c, a.notef)()
-		var met *workqueue.Job // the job that is waited for: the ID may become another's
-		for begun := false; ; begun = true {
-			j, err := a.getSame(ctx, q, ref, met)
-			if err != nil {
-				if err := outlast(ctx, begun, over, err); err != nil {
-					return err
-				}
-				continue
-			}
-			met = j
-			switch {
-			case slices.Contains(states, j.State):
-				return a.printJob(format, j)
-			case !j.State.Live():
-				return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s, which is none of %s", refText(j), j.State, whyText(lastLine(j.Error)), stateNames(states)), try: "leasectl jobs describe " + escape.Shell(refText(j))}
-			}
-			due, stop := dueChange(j)
-			select {
-			case <-ctx.Done():
-				stop()
-				return context.Cause(ctx)
-			case <-over:
-				stop()
-				return &failure{code: exitUnreachable, err: fmt.Errorf("job %s is still %s after %v", refText(j), j.State, timeout), try: "a longer --timeout"}
-			case <-due:
-			case err := <-changed:
-				if err != nil {
-					stop()
-					return err
-				}
-			}
-			stop()
-		}
+		return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s, which is none of %s", refText(j), j.State, whyText(lastLine(j.Error)), stateNames(states)), try: "leasectl jobs describe " + escape.Shell(refText(j))}
 	})
+}
+
+// awaited is what is waited for: one of the states, or the end of the job.
+type awaited struct {
+	ref     jobRef
+	met     *workqueue.Job // the job itself, since the ID may become another's; nil: the one that has the ID at first
+	states  []workqueue.State
+	orphans bool          // it matters when the owner goes
+	timeout time.Duration // 0: for ever
+	// see is called, where it is not nil, with what the job is at each look.
+	see func(*workqueue.Job) error
+}
+
+// awaitState waits until the job is in one of the states, or over, and returns it. It watches etcd, and outlasts its
+// troubles.
+func (a *app) awaitState(ctx context.Context, c *connection, q *workqueue.Queue, w awaited) (*workqueue.Job, error) {
+	store, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var over <-chan time.Time
+	if w.timeout > 0 {
+		timer := time.NewTimer(w.timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	keys := store.Keys().Queue(w.ref.queue)
+	prefixes := []string{keys.Job(w.ref.id), keys.Done(w.ref.id), keys.Dead(w.ref.id)}
+	if w.orphans {
+		prefixes = append(prefixes, store.Keys().Sessions())
+	}
+	changed := watchPrefixes(ctx, store, prefixes)
+	defer watchOver(ctx, c, a.notef)()
+	for begun := false; ; begun = true {
+		j, err := a.getSame(ctx, q, w.ref, w.met)
+		if err != nil {
+			if err := outlast(ctx, begun, over, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		w.met = j
+		if w.see != nil {
+			if err := w.see(j); err != nil {
+				return nil, err
+			}
+		}
+		if slices.Contains(w.states, j.State) || !j.State.Live() {
+			return j, nil
+		}
+		if err := w.awaitChange(ctx, j, changed, over); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// awaitChange returns when the job may be in another state, and why there is no use in waiting on.
+func (w awaited) awaitChange(ctx context.Context, j *workqueue.Job, changed <-chan error, over <-chan time.Time) error {
+	due, stop := dueChange(j)
+	defer stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-over:
+		return &failure{code: exitUnreachable, err: fmt.Errorf("job %s is still %s after %v", refText(j), j.State, w.timeout), try: "wait longer, or leasectl jobs describe " + escape.Shell(refText(j))}
+	case <-due:
+		return nil
+	case err := <-changed:
+		return err
+	}
 }
 
 // getSame is getJob, bound to the job that was met, nil at first: when its ID is another's by now, it is as it ended.

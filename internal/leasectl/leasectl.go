@@ -33,7 +33,8 @@ type app struct {
 	getenv func(string) string
 
 	settings settings
-	need     need // of the command that runs
+	shaper   *shaper // of what is printed as JSON; nil without --jq and template
+	need     need    // of the command that runs
 
 	// aborted is closed by the second signal that asks for the end.
 	aborted <-chan struct{}
@@ -54,7 +55,7 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 // run executes a command tree and reports its error, if any.
 func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := a.finishShaping(root.ExecuteContext(ctx))
 	if err == nil {
 		return exitOK
 	}

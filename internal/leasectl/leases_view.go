@@ -3,12 +3,12 @@ package leasectl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/workqueue"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -36,27 +36,25 @@ func (a *app) readLeases(ctx context.Context, c *connection) ([]leaseItem, error
 	}
 	keys := store.Keys()
 	prefixes := []string{keys.Sessions(), keys.Lanes(), keys.Locks(), keys.Elections(), keys.Semaphores()}
-	queues, err := workqueue.Queues(ctx, c.Client, c.root)
+	names, err := c.queues().Names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, q := range queues {
+	for _, q := range names {
 		qk := keys.Queue(q)
 		prefixes = append(prefixes, qk.Workers(), qk.DoneJobs(), qk.RefusedWrites())
 	}
 	found := leaseFinder{keys: keys, leases: map[clientv3.LeaseID]*leaseItem{}}
-	for _, prefix := range prefixes {
-		if _, err := store.Scan(ctx, prefix, 0, found.take); err != nil {
-			return nil, fmt.Errorf("read %s: %w", prefix, err)
-		}
+	if _, err := store.ScanEach(ctx, prefixes, 0, func(_ int, kvs []*mvccpb.KeyValue) bool { return found.take(kvs) }); err != nil {
+		return nil, err
+	}
+	times, err := leaseTimes(ctx, c, slices.Collect(maps.Keys(found.leases)))
+	if err != nil {
+		return nil, err
 	}
 	items := []leaseItem{}
 	for id, l := range found.leases {
-		t, err := leaseTime(ctx, c, id)
-		if err != nil {
-			return nil, err
-		}
-		l.TTLLeft, l.TTL = int64(t.left/time.Second), int64(t.granted/time.Second)
+		l.TTLLeft, l.TTL = int64(times[id].left/time.Second), int64(times[id].granted/time.Second)
 		items = append(items, *l)
 	}
 	slices.SortFunc(items, func(a, b leaseItem) int {

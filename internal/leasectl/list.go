@@ -52,7 +52,24 @@ type lister[T any] struct {
 // printer returns how the verb prints, or a usage error before anything is asked of etcd.
 func (a *app) printer(o listOptions) (printer, error) {
 	format, err := a.format(listFormats...)
-	return printer{w: a.out, format: format, columns: o.columns, noHeaders: o.noHeaders}, err
+	return printer{
+		w: a.out, format: format, columns: o.columns, noHeaders: o.noHeaders,
+		colour: (format == formatTable || format == formatWide) && a.colourful(a.out),
+	}, err
+}
+
+// watchPrinter is printer for what goes on: a list that never ends has no closing bracket.
+func (a *app) watchPrinter(o listOptions) (printer, error) {
+	p, err := a.printer(o)
+	switch {
+	case err != nil:
+		return p, err
+	case p.format == formatJSON:
+		p.format = formatJSONL
+	case p.format == formatYAML:
+		return p, usagef("-o jsonl", "-o yaml cannot be watched")
+	}
+	return p, nil
 }
 
 // runList prints the list, and with --watch what changes in it from then on.
@@ -67,19 +84,14 @@ func runItem[T any](ctx context.Context, a *app, o listOptions, l lister[T]) err
 
 func runItems[T any](ctx context.Context, a *app, o listOptions, l lister[T], print func(printer, view[T], []T) error) error {
 	p, err := a.printer(o)
+	if o.watch {
+		p, err = a.watchPrinter(o)
+	}
 	if err != nil {
 		return err
 	}
 	if _, err := l.view.pick(p); err != nil {
 		return err
-	}
-	if o.watch { // a list that never ends has no closing bracket
-		switch p.format {
-		case formatJSON:
-			p.format = formatJSONL
-		case formatYAML:
-			return usagef("-o jsonl", "-o yaml cannot be watched")
-		}
 	}
 	return a.withEtcd(ctx, func(c *connection) error {
 		if o.watch {

@@ -92,7 +92,7 @@ func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r
 		return f, nil
 	}
 	place := map[string]int{}
-	for j, err := range q.List(ctx, m.library(time.Now(), 0, nil)) {
+	for j, err := range q.List(ctx, m.library(time.Now(), nil)) {
 		switch {
 		case unreadable(err):
 			a.notef("warning: %s", errorText(err))

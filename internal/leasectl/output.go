@@ -3,7 +3,6 @@ package leasectl
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -35,6 +34,8 @@ var (
 func (a *app) format(offered ...string) (string, error) {
 	asked := a.settings.output
 	switch {
+	case a.settings.shape != nil:
+		return a.shapedFormat(offered)
 	case asked == "":
 		return offered[0], nil
 	case slices.Contains(offered, asked):
@@ -45,6 +46,28 @@ func (a *app) format(offered ...string) (string, error) {
 		return "", usagef("-o "+offered[0], "%s is %q: this command offers %s",
 			a.settings.source("output"), asked, strings.Join(offered, ", "))
 	}
+}
+
+// shapedFormat is the format of what is shaped, JSON of one kind or the other. From then on the verb prints to the shaper.
+func (a *app) shapedFormat(offered []string) (string, error) {
+	s := a.settings.shape
+	format := formatJSON
+	switch asked := a.settings.output; {
+	case asked == formatJSONL:
+		format = formatJSONL
+	case asked != "" && asked != formatJSON && !strings.HasPrefix(asked, templatePrefix) && a.settings.source("output") == "--output":
+		return "", usagef("-o json", "%s shapes JSON: it does not go with --output %s", s.flag, asked)
+	}
+	if !slices.Contains(offered, format) {
+		if !s.named() { // what stands in the environment speaks to all verbs
+			return offered[0], nil
+		}
+		return "", usagef("-o "+offered[0], "%s shapes JSON, and this command offers %s", s.flag, strings.Join(offered, ", "))
+	}
+	if a.shaper != nil {
+		a.out = a.shaper.in
+	}
+	return format, nil
 }
 
 // notef writes a line for people to stderr. What the arguments say stays in that line.
@@ -64,11 +87,6 @@ func inert(args []any) []any {
 		}
 	}
 	return args
-}
-
-// colourful reports whether colours may go to w: only to a terminal, and not against NO_COLOR or a dumb one.
-func colourful(w io.Writer, getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && isTerminal(w)
 }
 
 // passwordPrompt returns how to ask a person for a password, or nil where nobody can be asked.

@@ -34,6 +34,7 @@ type printer struct {
 	format    string
 	columns   []string // headings asked for with --columns; none for the default ones
 	noHeaders bool
+	colour    bool // states are coloured
 }
 
 // all returns every column that a table of these items can have.
@@ -142,7 +143,7 @@ func cells[T any](p printer, columns []column[T], items []T, clean func(string) 
 	row := func(cell func(column[T]) string) {
 		var r []string
 		for _, c := range columns {
-			r = append(r, clean(cell(c)))
+			r = append(r, p.paint(c.head, clean(cell(c))))
 		}
 		rows = append(rows, r)
 	}

@@ -57,7 +57,7 @@ func (a *app) loadQueueDetail(ctx context.Context, c *connection, name string) (
 			d.Sessions = append(d.Sessions, w)
 		}
 	}
-	return d, nil
+	return d, addLeases(ctx, c, d.Sessions)
 }
 
 func (d queueDetail) sheet(now time.Time) *sheet {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/leasekit/leasekit/workqueue"
@@ -57,9 +58,9 @@ type recentItem struct {
 	cut bool // so many are kept that some of those since then may have been given up
 }
 
-func queueItemOf(name string, s workqueue.Stats, now time.Time) queueItem {
+func queueItemOf(s workqueue.Stats, now time.Time) queueItem {
 	i := queueItem{
-		Name: name, Mode: s.Mode, Paused: s.Paused,
+		Name: s.Queue, Mode: s.Mode, Paused: s.Paused,
 		Ready: s.Jobs[workqueue.StateReady], Scheduled: s.Jobs[workqueue.StateScheduled], Retry: s.Jobs[workqueue.StateRetry],
 		Claimed: s.Jobs[workqueue.StateClaimed], Orphan: s.Jobs[workqueue.StateOrphan],
 		Done: s.Jobs[workqueue.StateDone], Dead: s.Jobs[workqueue.StateDead], Unreadable: s.Unreadable, newer: s.Newer,
@@ -104,39 +105,53 @@ func timeOrNil(t time.Time) *time.Time {
 }
 
 // readQueue counts what is in a queue, and what happened of late.
-func (a *app) readQueue(ctx context.Context, c *connection, name string) (queueItem, error) {
-	q, err := a.openQueue(ctx, c, name, nil)
-	if err != nil {
-		return queueItem{}, err
-	}
-	defer func() { _ = q.Close() }() // nothing was written
-	now := time.Now()
-	s, err := q.StatsSince(ctx, now.Add(-recently))
-	if s.OwnersUnknown {
-		a.notef("warning: you may not read who is alive, under %s of the root: orphans of queue %s count as claimed", "sessions/", name)
-	}
-	return queueItemOf(name, s, now), err
+func (a *app) readQueue(ctx context.Context, c *connection, name string) (item queueItem, err error) {
+	err = a.countQueues(ctx, c, []string{name}, time.Now().Add(-recently), func(i queueItem, err error) error {
+		item = i
+		return err
+	})
+	return item, err
 }
 
 // readQueues reads all queues that are there; broken are those of which the config cannot be read.
 func (a *app) readQueues(ctx context.Context, c *connection) (items []queueItem, broken []string, err error) {
+	return a.readQueuesSince(ctx, c, time.Now().Add(-recently))
+}
+
+// readQueuesSince is readQueues; without a time nothing of what happened, nor of what is over.
+func (a *app) readQueuesSince(ctx context.Context, c *connection, since time.Time) (items []queueItem, broken []string, err error) {
 	names, err := a.queues(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, name := range names {
-		item, err := a.readQueue(ctx, c, name)
+	err = a.countQueues(ctx, c, names, since, func(i queueItem, err error) error {
 		switch {
 		case unreadable(err): // it must not hide the others
 			a.notef("warning: %s", errorText(err))
-			broken = append(broken, name)
+			broken = append(broken, i.Name)
+			return nil
 		case err != nil:
-			return nil, nil, err
-		default:
-			items = append(items, item)
+			return err
+		}
+		items = append(items, i)
+		return nil
+	})
+	return items, broken, err
+}
+
+// countQueues counts what is in some queues, until take returns an error.
+func (a *app) countQueues(ctx context.Context, c *connection, names []string, since time.Time, take func(queueItem, error) error) error {
+	now, warned := time.Now(), false
+	for s, err := range c.queues().Stats(ctx, names, since) {
+		if s.OwnersUnknown && !warned {
+			a.notef("warning: you may not read who is alive, under %s of the root: orphans of queue %s count as claimed", "sessions/", strings.Join(names, ", "))
+			warned = true
+		}
+		if err := take(queueItemOf(s, now), err); err != nil {
+			return err
 		}
 	}
-	return items, broken, nil
+	return nil
 }
 
 func countColumn(head string, n func(queueItem) int) column[queueItem] {

@@ -16,7 +16,7 @@ func TestRecentSaysWhatWasCutOnlyWhereSomethingWas(t *testing.T) {
 		s.Recent.Since, s.Recent.Reaches, s.Recent.Done = now.Add(-recently), now.Add(-8*time.Second), min(kept, 3)
 		return s
 	}
-	young, full := queueItemOf("young", stats(3), now), queueItemOf("full", stats(9_700), now)
+	young, full := queueItemOf(stats(3), now), queueItemOf(stats(9_700), now)
 	if text := young.Recent.text(now); !strings.HasSuffix(text, "failed 0") {
 		t.Errorf("a young queue: %s", text)
 	}
@@ -31,7 +31,7 @@ func TestRecentSaysWhatWasCutOnlyWhereSomethingWas(t *testing.T) {
 	}
 	old := stats(9_700)
 	old.Recent.Reaches = time.Time{} // what is kept goes back further than 5 minutes
-	if item := queueItemOf("old", old, now); strings.Contains(item.Recent.text(now), "before") {
+	if item := queueItemOf(old, now); strings.Contains(item.Recent.text(now), "before") {
 		t.Errorf("nothing of these minutes was cut: %s", item.Recent.text(now))
 	}
 }

@@ -28,7 +28,7 @@ func newRoot(a *app, verbs []*cobra.Command) *cobra.Command {
 		Short: "Jobs, locks and leadership in etcd: run, inspect and repair them",
 		Long: `leasectl runs, inspects and repairs work that is coordinated through etcd:
 jobs that are worked by exactly one owner at a time, locks, leadership, and
-slots.`,
+permits.`,
 		Example: `  leasectl dev --ephemeral            # an etcd to play with, in another terminal
   leasectl enqueue mail '{"to":"ana"}'
   leasectl work mail -c 4 -- python3 send.py
@@ -41,6 +41,9 @@ slots.`,
 			a.need = needOf(cmd, args)
 			if err := a.settings.load(cmd.Flags(), a.getenv); err != nil {
 				return err
+			}
+			if a.settings.shape != nil {
+				a.shaper = startShaper(cmd.Context(), a.settings.shape, a.out)
 			}
 			return a.permit(cmd)
 		},
@@ -87,6 +90,7 @@ func verbs(a *app) []*cobra.Command {
 		writes(newDispatch(a)),
 		writes(newLock(a)),
 		newLocks(a),
+		newSemaphores(a),
 		newElections(a),
 		upTo(newDoctor(a), impactDestroy),
 		staysHome(newDev(a)),

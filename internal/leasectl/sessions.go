@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
 )
 
 // sessionInfo is a session key: who has it, and its lease.
@@ -81,11 +83,34 @@ func (t leaseLeft) termText() string {
 	return strconv.FormatUint(t.term, 10)
 }
 
-// leaseTime asks what is left of a lease. Without the lease's keys any user may.
-func leaseTime(ctx context.Context, c *connection, id clientv3.LeaseID) (leaseLeft, error) {
-	if id == clientv3.NoLease {
-		return leaseLeft{}, nil
+// askedAtOnce is how many leases are asked for side by side: etcd tells of one at a time.
+const askedAtOnce = 32
+
+// leaseTimes asks what is left of leases. Without the lease's keys any user may ask.
+func leaseTimes(ctx context.Context, c *connection, ids []clientv3.LeaseID) (map[clientv3.LeaseID]leaseLeft, error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	times := make([]leaseLeft, len(ids))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(askedAtOnce)
+	for i, id := range ids {
+		if id != clientv3.NoLease {
+			asking.Go(func() (err error) {
+				times[i], err = askLease(ctx, c, id)
+				return err
+			})
+		}
 	}
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	found := map[clientv3.LeaseID]leaseLeft{}
+	for i, id := range ids {
+		found[id] = times[i]
+	}
+	return found, nil
+}
+
+func askLease(ctx context.Context, c *connection, id clientv3.LeaseID) (leaseLeft, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
 	resp, err := c.TimeToLive(ctx, id)

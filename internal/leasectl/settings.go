@@ -10,6 +10,7 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
 )
 
 // settings are the values of the global flags, from the command line, the environment, the context or the defaults.
@@ -25,6 +26,8 @@ type settings struct {
 	passwordFile string
 	dialTimeout  time.Duration
 	output       string
+	jq           string
+	colour       string
 
 	// origin names where each value that is not a default came from, by flag name: "--root", "LEASECTL_ROOT",
 	// "context prod"...
@@ -33,6 +36,12 @@ type settings struct {
 	// chosen is the context in use; contextErr says why it cannot be used, and matters to those who need it.
 	chosen     contexts.Context
 	contextErr error
+
+	// dialing are more options of every connection; tests count requests by them.
+	dialing []grpc.DialOption
+
+	// shape is what --jq or a template makes of JSON; nil leaves it as it is.
+	shape *shape
 
 	// ask asks a person for the password of a user; nil where nobody can be asked.
 	ask func(ctx context.Context, user string) (string, error)
@@ -63,6 +72,7 @@ var globalFlags = []globalFlag{
 	{"password-file", "LEASECTL_PASSWORD_FILE", "", ""}, // a context's belongs to its user: see credentials
 	{"dial-timeout", "LEASECTL_DIAL_TIMEOUT", "dial_timeout", "ETCDCTL_DIAL_TIMEOUT"},
 	{"output", "LEASECTL_OUTPUT", "output", ""},
+	{"color", "LEASECTL_COLOR", "color", ""},
 }
 
 // addFlags declares the global flags.
@@ -77,7 +87,9 @@ func (s *settings) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.user, "user", "", "log in as `NAME`, with LEASECTL_PASSWORD or --password-file")
 	f.StringVar(&s.passwordFile, "password-file", "", "read the password of --user from `FILE`")
 	f.DurationVar(&s.dialTimeout, "dial-timeout", 5*time.Second, "wait at most `TIME` for etcd to answer at all")
-	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name or csv, as the command offers")
+	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name, csv or go-template=TEXT, as the command offers")
+	f.StringVar(&s.colour, "color", colourAuto, "colour states `WHEN`: auto is on a terminal without NO_COLOR; or always, never")
+	f.StringVar(&s.jq, "jq", "", "print what the jq program `EXPR` makes of the JSON that -o json or jsonl prints")
 }
 
 // load fills in from the environment and the context what the command line left open.
@@ -116,7 +128,15 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 	if s.dialTimeout <= 0 {
 		return usagef("--dial-timeout 5s", "%s is %v: it must be positive", s.source("dial-timeout"), s.dialTimeout)
 	}
-	return nil
+	if f.Changed("jq") && s.jq == "" {
+		return usagef("--jq .", "--jq is empty: a program that a script forgot would print everything")
+	}
+	err := s.checkColour()
+	if err != nil {
+		return err
+	}
+	s.shape, err = parseShape(s.jq, s.output, s.source("output"))
+	return err
 }
 
 // source names where a flag's value came from, for messages.
@@ -196,6 +216,7 @@ type target struct {
 	root      string
 	timeout   time.Duration
 	context   string // its name, if there is one
+	dialing   []grpc.DialOption
 }
 
 // target checks the settings of a connection; its errors are usage errors.
@@ -229,6 +250,6 @@ func (s *settings) target(ctx context.Context, getenv func(string) string) (*tar
 	if s.root == "" {
 		return nil, usagef("--root "+defaultRoot, "%s is empty", s.source("root"))
 	}
-	t := &target{endpoints: endpoints, tls: cfg, files: files, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context}
+	t := &target{endpoints: endpoints, tls: cfg, files: files, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context, dialing: s.dialing}
 	return t, nil
 }

@@ -78,10 +78,10 @@ type jobCounts struct {
 
 // workerCounts are the sessions that serve queues or own jobs.
 type workerCounts struct {
-	Live  int `json:"live"`
-	Lost  int `json:"lost"`
-	Busy  int `json:"busy"`
-	Slots int `json:"slots"`
+	Live        int `json:"live"`
+	Lost        int `json:"lost"`
+	Busy        int `json:"busy"`
+	Concurrency int `json:"concurrency"`
 }
 
 // problemItem is what somebody should look at, and the command that helps.
@@ -141,7 +141,7 @@ func (st *statusItem) sum(workers []workerItem, now time.Time) {
 			st.Workers.Lost++
 		case len(w.Queues) > 0:
 			st.Workers.Live++
-			st.Workers.Busy, st.Workers.Slots = st.Workers.Busy+w.Busy, st.Workers.Slots+w.Slots
+			st.Workers.Busy, st.Workers.Concurrency = st.Workers.Busy+w.Busy, st.Workers.Concurrency+w.Concurrency
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (st statusItem) workerLine(now time.Time) string {
 	if w.Lost > 0 {
 		line += fmt.Sprintf(", %d LOST", w.Lost)
 	}
-	line += fmt.Sprintf(" / %d of %d slots busy", w.Busy, w.Slots)
+	line += fmt.Sprintf(" / %d busy, concurrency %d", w.Busy, w.Concurrency)
 	var leaders []string
 	for _, l := range st.Leaders {
 		gone := ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -53,9 +54,9 @@ func (h handshakes) Clone() credentials.TransportCredentials {
 // dialOptions let a client that lives for long read TLS files again.
 func (t *target) dialOptions() []grpc.DialOption {
 	if t.files == nil {
-		return nil
+		return t.dialing
 	}
-	return []grpc.DialOption{grpc.WithTransportCredentials(newHandshakes(t.files))}
+	return append(slices.Clone(t.dialing), grpc.WithTransportCredentials(newHandshakes(t.files)))
 }
 
 // tlsNow is the TLS configuration of a new connection; nil for plain text.

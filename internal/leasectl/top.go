@@ -123,7 +123,7 @@ func (a *app) topSize() (width, height int) {
 // config is what the screen is told of the settings.
 func (d *topDesk) config() top.Config {
 	s := &d.a.settings
-	cfg := top.Config{Title: s.context, Where: d.c.where(), Colour: colourful(d.a.out, d.a.getenv), Age: age}
+	cfg := top.Config{Title: s.context, Where: d.c.where(), Colour: d.a.colourful(d.a.out), Age: age}
 	if cfg.Title == "" {
 		cfg.Title = d.c.endpoints[0] + " " + d.c.root
 	}
@@ -136,7 +136,7 @@ func (d *topDesk) config() top.Config {
 	return cfg
 }
 
-// topQueue is a queue as the screen takes it; slots and busy are in the workers.
+// topQueue is a queue as the screen takes it; concurrency and busy are in the workers.
 func topQueue(q queueItem, rev int64) top.Queue {
 	t := top.Queue{
 		Name: q.Name, Shell: escape.Shell(q.Name), Revision: rev, Paused: q.Paused, PausedBy: q.PausedBy,
@@ -154,7 +154,7 @@ func topQueue(q queueItem, rev int64) top.Queue {
 
 func topWorker(w workerItem) top.Worker {
 	t := top.Worker{
-		Name: w.Name, Session: w.Session, Lost: w.State == workerLost, Busy: w.Busy, Slots: w.Slots,
+		Name: w.Name, Session: w.Session, Lost: w.State == workerLost, Busy: w.Busy, Concurrency: w.Concurrency,
 		TTLLeft: time.Duration(w.TTLLeft) * time.Second,
 	}
 	for _, q := range w.Queues {

@@ -94,15 +94,18 @@ func (d *topDesk) look(ctx context.Context) (top.Look, error) {
 		return top.Look{}, err
 	}
 	workers, err := d.a.readWorkers(ctx, d.c, queues)
+	if err == nil {
+		err = addLeases(ctx, d.c, workers)
+	}
 	if err != nil {
 		return top.Look{}, err
 	}
 	l := top.Look{Revision: rev, Notes: d.notes.take()}
-	slots := map[string]int{}
+	concurrency := map[string]int{}
 	for _, w := range workers {
 		l.Workers = append(l.Workers, topWorker(w))
 		for _, q := range w.Queues {
-			slots[q.Queue] += q.Slots
+			concurrency[q.Queue] += q.Concurrency
 		}
 	}
 	for _, q := range queues {
@@ -111,7 +114,7 @@ func (d *topDesk) look(ctx context.Context) (top.Look, error) {
 			return l, fmt.Errorf("config revision %q of queue %s: %w", q.Revision, q.Name, err)
 		}
 		t := topQueue(q, rev)
-		t.Slots = slots[q.Name]
+		t.Concurrency = concurrency[q.Name]
 		l.Queues = append(l.Queues, t)
 	}
 	l.At = time.Now()

@@ -112,7 +112,7 @@ func (l *workLog) session(s *coord.Session, queue string, o workOptions) {
 	if o.reason != "" {
 		reason = ", reason: " + o.reason
 	}
-	l.line("session %016x ttl %v, worker %s, queue %s, %s%s%s", int64(s.Lease()), s.TTL(), s.ID(), queue, count(o.concurrency, "slot"), reason, hint)
+	l.line("session %016x ttl %v, worker %s, queue %s, %s%s%s", int64(s.Lease()), s.TTL(), s.ID(), queue, fmt.Sprintf("concurrency %d", o.concurrency), reason, hint)
 }
 
 func (l *workLog) lost(cause error, jobs int) {

@@ -105,5 +105,5 @@ func (q workerQueue) describe() string {
 	if !q.Serving {
 		return fmt.Sprintf("%s    owns %s, not registered for more", q.Queue, count(q.Busy, "job"))
 	}
-	return fmt.Sprintf("%s    %d of %d slots busy    %s", q.Queue, q.Busy, q.Slots, kinds)
+	return fmt.Sprintf("%s    %d busy, concurrency %d    %s", q.Queue, q.Busy, q.Concurrency, kinds)
 }

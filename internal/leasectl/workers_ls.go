@@ -2,6 +2,7 @@ package leasectl
 
 import (
 	"context"
+	"time"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
@@ -12,7 +13,7 @@ func newWorkersLs(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List the sessions with what they serve and own",
-		Long: `List the sessions with what they serve and own. BUSY is jobs of slots; TTL what is
+		Long: `List the sessions with what they serve and own. BUSY is jobs of concurrency; TTL what is
 left of the lease and what was granted. etcd's leader counts that, and a new leader
 begins anew, so that a dead worker lives on until its lease ends under one; TERM, with
 -o wide, is the leader's term. STATE is live; unlisted: it owns jobs of a queue for
@@ -36,34 +37,13 @@ gone, and what it owns are orphans.`,
 func workerPrefixes(keys coord.Keyspace) []string { return []string{keys.Sessions(), keys.Queues()} }
 
 func (a *app) loadWorkers(ctx context.Context, c *connection) ([]workerItem, error) {
-	queues, err := a.readClaims(ctx, c)
+	queues, _, err := a.readQueuesSince(ctx, c, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	return a.readWorkers(ctx, c, queues)
-}
-
-// readClaims counts the jobs of all queues by owner, and nothing of what is over.
-func (a *app) readClaims(ctx context.Context, c *connection) (items []queueItem, err error) {
-	names, err := a.queues(ctx, c)
+	workers, err := a.readWorkers(ctx, c, queues)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		q, err := a.openQueue(ctx, c, name, nil)
-		if err != nil {
-			return nil, err
-		}
-		s, err := q.Stats(ctx)
-		_ = q.Close() // nothing was written
-		switch {
-		case unreadable(err): // it must not hide the others
-			a.notef("warning: %s", errorText(err))
-		case err != nil:
-			return nil, err
-		default:
-			items = append(items, queueItem{Name: name, claims: s.Claims})
-		}
-	}
-	return items, nil
+	return workers, addLeases(ctx, c, workers)
 }

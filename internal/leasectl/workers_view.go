@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // workerItem is a session: one that lives, or one that is gone and still owns jobs.
@@ -18,10 +20,10 @@ type workerItem struct {
 	Session string `json:"session"`
 	State   string `json:"state"` // live, unlisted or LOST
 	// Queues are those that it serves, or owns jobs of.
-	Queues []workerQueue `json:"queues"`
-	Busy   int           `json:"busy"`
-	Slots  int           `json:"slots"`
-	Lease  string        `json:"lease"` // hex; empty when it is gone
+	Queues      []workerQueue `json:"queues"`
+	Busy        int           `json:"busy"`
+	Concurrency int           `json:"concurrency"`
+	Lease       string        `json:"lease"` // hex; empty when it is gone
 	// TTLLeft and TTL are what is left of the lease, and what was granted.
 	TTLLeft int64 `json:"ttl_left_seconds"`
 	TTL     int64 `json:"ttl_seconds"`
@@ -32,15 +34,17 @@ type workerItem struct {
 	PID      int       `json:"pid,omitempty"`
 	Opened   time.Time `json:"opened_at,omitzero"`
 	Revision string    `json:"revision"`
+
+	lease clientv3.LeaseID
 }
 
 // workerQueue is what a session does in one queue.
 type workerQueue struct {
-	Queue   string   `json:"queue"`
-	Serving bool     `json:"serving"` // it takes jobs from it
-	Kinds   []string `json:"kinds"`   // that it takes; none means all
-	Slots   int      `json:"slots"`
-	Busy    int      `json:"busy"` // jobs that it owns
+	Queue       string   `json:"queue"`
+	Serving     bool     `json:"serving"` // it takes jobs from it
+	Kinds       []string `json:"kinds"`   // that it takes; none means all
+	Concurrency int      `json:"concurrency"`
+	Busy        int      `json:"busy"` // jobs that it owns
 }
 
 // The states of sessions.
@@ -51,7 +55,8 @@ const (
 	workerLost     = "LOST" // it is gone, and owns jobs
 )
 
-// readWorkers reads all sessions, what they serve, and what they own, given the queues that were counted.
+// readWorkers reads all sessions, what they serve, and what they own, given the queues that were counted; nothing of
+// their leases: see addLeases.
 func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem) ([]workerItem, error) {
 	store, err := coord.NewStore(c.Client, c.root, nil)
 	if err != nil {
@@ -64,18 +69,15 @@ func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem
 	found := map[string]*workerItem{}
 	var order []string
 	for _, s := range sessions {
-		t, err := leaseTime(ctx, c, s.lease)
-		if err != nil {
-			return nil, err
-		}
-		found[s.sid] = liveWorker(s, t)
+		found[s.sid] = liveWorker(s)
 		order = append(order, s.sid)
 	}
-	for _, q := range queues {
-		served, err := readRegistrations(ctx, store, q.Name)
-		if err != nil {
-			return nil, err
-		}
+	registered, err := readRegistrations(ctx, store, queues)
+	if err != nil {
+		return nil, err
+	}
+	for i, q := range queues {
+		served := registered[i]
 		for sid := range q.claims {
 			if _, known := served[sid]; !known {
 				served[sid] = workerQueue{Queue: q.Name, Kinds: []string{}}
@@ -104,19 +106,36 @@ func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem
 	return items, nil
 }
 
-func liveWorker(s sessionInfo, t leaseLeft) *workerItem {
+func liveWorker(s sessionInfo) *workerItem {
 	return &workerItem{
 		Name: s.Identity, Session: s.sid, State: workerLive, Lease: leaseHex(s.lease), Host: s.Host, PID: s.PID, Opened: s.Opened,
-		TTLLeft: int64(t.left / time.Second), TTL: int64(t.granted / time.Second), Term: t.termText(), Revision: fmt.Sprint(s.rev),
+		Revision: fmt.Sprint(s.rev), lease: s.lease,
 	}
+}
+
+// addLeases fills in what is left of the leases of those who live.
+func addLeases(ctx context.Context, c *connection, workers []workerItem) error {
+	ids := make([]clientv3.LeaseID, len(workers))
+	for i, w := range workers {
+		ids[i] = w.lease
+	}
+	times, err := leaseTimes(ctx, c, ids)
+	if err != nil {
+		return err
+	}
+	for i := range workers {
+		w, t := &workers[i], times[workers[i].lease]
+		w.TTLLeft, w.TTL, w.Term = int64(t.left/time.Second), int64(t.granted/time.Second), t.termText()
+	}
+	return nil
 }
 
 // sum adds the queues up.
 func (w *workerItem) sum() {
-	w.Busy, w.Slots = 0, 0
+	w.Busy, w.Concurrency = 0, 0
 	unlisted := false
 	for _, q := range w.Queues {
-		w.Busy, w.Slots = w.Busy+q.Busy, w.Slots+q.Slots
+		w.Busy, w.Concurrency = w.Busy+q.Busy, w.Concurrency+q.Concurrency
 		unlisted = unlisted || !q.Serving
 	}
 	if unlisted && w.State == workerLive {
@@ -128,34 +147,40 @@ func (w *workerItem) sum() {
 	slices.SortFunc(w.Queues, func(a, b workerQueue) int { return strings.Compare(a.Queue, b.Queue) })
 }
 
-// readRegistrations reads who serves a queue, by session.
-func readRegistrations(ctx context.Context, s *coord.Store, queue string) (map[string]workerQueue, error) {
-	prefix := s.Keys().Queue(queue).Workers()
-	resp, err := s.List(ctx, prefix)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", prefix, err)
+// readRegistrations reads who serves the queues, by session.
+func readRegistrations(ctx context.Context, s *coord.Store, queues []queueItem) ([]map[string]workerQueue, error) {
+	all := make([]map[string]workerQueue, len(queues))
+	prefixes := make([]string, len(queues))
+	for i, q := range queues {
+		all[i], prefixes[i] = map[string]workerQueue{}, s.Keys().Queue(q.Name).Workers()
 	}
-	served := map[string]workerQueue{}
-	for _, kv := range resp.Kvs {
-		p, ok := s.Keys().Parse(string(kv.Key))
-		if !ok || p.Kind != "workers" {
-			continue
+	_, err := s.ScanEach(ctx, prefixes, 0, func(i int, kvs []*mvccpb.KeyValue) bool {
+		for _, kv := range kvs {
+			p, ok := s.Keys().Parse(string(kv.Key))
+			if !ok || p.Kind != "workers" {
+				continue
+			}
+			if r, serves := registrationOf(queues[i].Name, kv.Value); serves {
+				all[i][p.Session] = r
+			}
 		}
-		var r struct {
-			Kinds       []string `json:"kinds"`
-			Concurrency int      `json:"concurrency"`
-			Left        bool     `json:"left"`
-		}
-		_ = json.Unmarshal(kv.Value, &r) // what cannot be read takes nothing
-		if r.Left {
-			continue // the session goes on, and serves the queue no more
-		}
-		if r.Kinds == nil {
-			r.Kinds = []string{}
-		}
-		served[p.Session] = workerQueue{Queue: queue, Serving: true, Kinds: r.Kinds, Slots: r.Concurrency}
+		return true
+	})
+	return all, err
+}
+
+// registrationOf reads a registration; serves is false for a session that goes on, and serves the queue no more.
+func registrationOf(queue string, value []byte) (registered workerQueue, serves bool) {
+	var r struct {
+		Kinds       []string `json:"kinds"`
+		Concurrency int      `json:"concurrency"`
+		Left        bool     `json:"left"`
 	}
-	return served, nil
+	_ = json.Unmarshal(value, &r) // what cannot be read takes nothing
+	if r.Kinds == nil {
+		r.Kinds = []string{}
+	}
+	return workerQueue{Queue: queue, Serving: true, Kinds: r.Kinds, Concurrency: r.Concurrency}, !r.Left
 }
 
 var workerView = view[workerItem]{
@@ -198,15 +223,15 @@ var workerView = view[workerItem]{
 	},
 }
 
-// busyText is jobs of slots; how many slots somebody had who is gone is not known.
+// busyText is jobs of concurrency; what the concurrency of one who is gone was is not known.
 func (w workerItem) busyText() string {
 	switch {
 	case w.State == workerLost:
 		return fmt.Sprintf("%d/?", w.Busy)
 	case len(w.Queues) == 0:
 		return ""
-	case w.Slots == 0:
+	case w.Concurrency == 0:
 		return fmt.Sprintf("%d/-", w.Busy)
 	}
-	return fmt.Sprintf("%d/%d", w.Busy, w.Slots)
+	return fmt.Sprintf("%d/%d", w.Busy, w.Concurrency)
 }

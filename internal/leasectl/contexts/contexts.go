@@ -41,6 +41,7 @@ type Context struct {
 	PasswordCommand string   `json:"password_command,omitempty"`
 	DialTimeout     string   `json:"dial_timeout,omitempty"`
 	Output          string   `json:"output,omitempty"`
+	Color           string   `json:"color,omitempty"`
 	// ReadOnly refuses every verb that writes.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// Confirm says what is asked before a verb that writes: nothing ("" and none), yes or no (yes), or the name of the

@@ -54,6 +54,7 @@ var fields = []field{
 	text("password_command", func(c *Context) *string { return &c.PasswordCommand }),
 	text("dial_timeout", func(c *Context) *string { return &c.DialTimeout }),
 	text("output", func(c *Context) *string { return &c.Output }),
+	text("color", func(c *Context) *string { return &c.Color }),
 	{
 		name: "read_only",
 		get: func(c *Context) string {

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -80,7 +81,9 @@ type Exam struct {
 	cluster cluster
 	allowed roles.Granted
 	look    *look // nil when etcd has no leader that answers
-	queues  map[string]*workqueue.Queue
+	// queues are the handles that repairs needed so far.
+	mu     sync.Mutex
+	queues map[string]*workqueue.Queue
 
 	// Report is what was found.
 	Report *Report
@@ -208,8 +211,10 @@ func (e *Exam) partOf(c *Check) string {
 	return "no permission to read queues other than " + some(names, 3)
 }
 
-// queue returns a handle on a queue, for its records and for repairs.
+// queue returns a handle on a queue, for repairs.
 func (e *Exam) queue(ctx context.Context, name string) (*workqueue.Queue, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if q := e.queues[name]; q != nil {
 		return q, nil
 	}

@@ -25,7 +25,11 @@ func deleteLeftover(kv *mvccpb.KeyValue) repair { return repair{leftover: kv} }
 func onQueue(queue, id string, rev int64, act func(*workqueue.Queue, context.Context, string, workqueue.By) (*workqueue.Job, error)) repair {
 	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
 		by.Revision = rev
-		j, err := act(e.queues[queue], ctx, id, by)
+		q, err := e.queue(ctx, queue)
+		if err != nil {
+			return "", err
+		}
+		j, err := act(q, ctx, id, by)
 		if err != nil {
 			return "", err
 		}

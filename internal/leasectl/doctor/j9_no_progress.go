@@ -21,48 +21,47 @@ var j9NoProgress = &Check{
 	one:   "1 job without progress", many: "%d jobs without progress",
 	run: func(ctx context.Context, e *Exam) (string, []*Finding, error) {
 		var found []*Finding
-		for _, q := range e.look.queuesOf() {
-			seen, err := e.lastSigns(ctx, q)
-			if err != nil {
-				return "", nil, err
-			}
-			for _, j := range seen {
-				key := q.keys.Job(j.ID)
-				found = append(found, &Finding{
-					Severity: Warning, What: "no progress", Subject: q.ref(j.ID),
-					Detail: fmt.Sprintf("%s token %s at %s, no sign for %s", q.ref(j.ID), j.Token, j.Owner, ago(e.look.at.Sub(j.last))),
-					Key:    key, Revision: decimal(j.Revision), Token: j.Token.String(), still: map[string]int64{key: j.Revision},
-					Advice: "leasectl jobs release " + escape.Shell(q.ref(j.ID)) + " --break-claim, or work --timeout and --idle-timeout",
-				})
-			}
+		silent, err := e.silent(ctx)
+		for _, j := range silent {
+			key, ref := j.queue.keys.Job(j.ID), j.queue.ref(j.ID)
+			found = append(found, &Finding{
+				Severity: Warning, What: "no progress", Subject: ref,
+				Detail: fmt.Sprintf("%s token %s at %s, no sign for %s", ref, j.Token, named(j.Owner), ago(e.look.at.Sub(j.last))),
+				Key:    key, Revision: decimal(j.Revision), Token: j.Token.String(), still: map[string]int64{key: j.Revision},
+				Advice: "leasectl jobs release " + escape.Shell(ref) + " --break-claim, or work --timeout and --idle-timeout",
+			})
 		}
-		return "", found, nil
+		return "", found, err
 	},
 }
 
 // quiet is a job that is worked on, with the last sign of it.
 type quiet struct {
 	*workqueue.Job
-	last time.Time
+	queue *queueLook
+	last  time.Time
 }
 
 // maxNotes is how many notes of progress are read in one request.
 const maxNotes = 50
 
-// lastSigns lists the jobs of a queue that have given no sign for too long. Only of those that were claimed so long ago
-// is the progress read.
-func (e *Exam) lastSigns(ctx context.Context, q *queueLook) (silent []quiet, err error) {
+// silent lists the jobs that have given no sign for too long. Only of those that were claimed so long ago is the progress
+// read, of several together whatever their queues.
+func (e *Exam) silent(ctx context.Context) (silent []quiet, err error) {
 	var old []quiet
-	for _, j := range q.running {
-		if e.tooLong(j, j.ClaimedAt) {
-			old = append(old, quiet{j, j.ClaimedAt})
+	for _, q := range e.look.queuesOf() {
+		first := len(old)
+		for _, j := range q.running {
+			if e.tooLong(j, j.ClaimedAt) {
+				old = append(old, quiet{j, q, j.ClaimedAt})
+			}
 		}
+		slices.SortFunc(old[first:], func(a, b quiet) int { return cmp.Compare(a.ID, b.ID) })
 	}
-	slices.SortFunc(old, func(a, b quiet) int { return cmp.Compare(a.ID, b.ID) })
 	for part := range slices.Chunk(old, maxNotes) {
 		var gets []clientv3.Op
 		for _, j := range part {
-			gets = append(gets, clientv3.OpGet(q.keys.Progress(j.ID)))
+			gets = append(gets, clientv3.OpGet(j.queue.keys.Progress(j.ID)))
 		}
 		resp, err := e.store.Read(ctx, gets...)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // The directories under the root, as checks need them.
@@ -94,7 +95,8 @@ func lookAt(ctx context.Context, e *Exam) (*look, error) {
 	} else {
 		l.deny(dirMeta, keys.Meta())
 	}
-	r := reader{client: e.client, rev: l.rev, allowed: e.allowed}
+	queues := workqueue.Queues{Client: e.client, Root: keys.Root()}
+	r := reader{client: e.client, store: e.store, queues: queues, rev: l.rev, allowed: e.allowed}
 	if err := l.readKeys(ctx, r, keys); err != nil {
 		return nil, err
 	}
@@ -104,12 +106,7 @@ func lookAt(ctx context.Context, e *Exam) (*look, error) {
 	if err := l.readClaims(ctx, r, keys); err != nil {
 		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
-		if err := l.readQueue(ctx, e, r, l.queues[name]); err != nil {
-			return nil, fmt.Errorf("queue %s: %w", name, err)
-		}
-	}
-	return l, nil
+	return l, l.readQueues(ctx, r, keys)
 }
 
 // revision asks for the head where meta may not be read: any key that may be read will do.
@@ -151,7 +148,7 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 	})
 	root := span(keys.Root(), prefixEnd(keys.Root()))
 	if _, whole := r.allowed.Readable(root); whole {
-		queues, err := r.queues(ctx, keys)
+		queues, err := r.firstQueues(ctx, keys)
 		if err == nil && len(queues) <= manyQueues {
 			l.recordsLater = true
 			return r.streamAll(ctx, l.aroundRecords(keys, queues, root), names)

@@ -34,7 +34,11 @@ var q4ConfigUnreadable = &Check{
 func mendConfig(queue string, rev int64) repair {
 	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
 		by.Revision = rev
-		if err := e.queues[queue].MendConfig(ctx, by); err != nil {
+		q, err := e.queue(ctx, queue)
+		if err != nil {
+			return "", err
+		}
+		if err := q.MendConfig(ctx, by); err != nil {
 			return "", err
 		}
 		return "queue/" + named(queue) + " is paused; when it may go on: leasectl queues resume " + escape.Shell(queue), nil

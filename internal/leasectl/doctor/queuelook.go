@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"runtime"
 	"slices"
 	"strconv"
@@ -132,54 +131,62 @@ func (q *queueLook) add(k key) {
 // with them.
 const doneBudget = 64 << 20
 
-var errEnough = errors.New("enough was read")
+// part is a directory of a queue, and what takes up its keys.
+type part struct {
+	prefix string
+	take   each
+}
 
-// readQueue reads the records of a queue. A queue of which a part may not be read is left out.
-func (l *look) readQueue(ctx context.Context, e *Exam, r reader, q *queueLook) error {
-	if _, whole := r.allowed.Readable(span(q.keys.Prefix(), prefixEnd(q.keys.Prefix()))); !whole {
-		delete(l.queues, q.name)
-		l.deny(dirQueues, q.keys.Prefix())
+// readQueues reads settings and records of all queues. A queue of which a part may not be read is left out.
+func (l *look) readQueues(ctx context.Context, r reader, keys coord.Keyspace) error {
+	var parts []part
+	for _, q := range l.queuesOf() {
+		if _, whole := r.allowed.Readable(span(q.keys.Prefix(), prefixEnd(q.keys.Prefix()))); !whole {
+			delete(l.queues, q.name)
+			l.deny(dirQueues, q.keys.Prefix())
+			continue
+		}
+		parts = append(parts, l.partsOf(q, r.queues, keys)...)
+	}
+	return r.scanParts(ctx, parts)
+}
+
+// partsOf are what is read of a queue: config, registrations, the leases of refusals, and the records.
+func (l *look) partsOf(q *queueLook, queues workqueue.Queues, keys coord.Keyspace) []part {
+	records := each(func(kvs []*mvccpb.KeyValue) error {
+		l.addRecords(q, queues, kvs, keys)
 		return nil
-	}
-	handle, err := e.queue(ctx, q.name)
-	if err != nil {
-		return err
-	}
-	if err := l.readSettings(ctx, r, q, e.store.Keys()); err != nil {
-		return err
-	}
-	for _, prefix := range []string{q.keys.Jobs(), q.keys.DeadJobs(), q.keys.DoneJobs()} {
-		_, err := r.scan(ctx, prefix, false, func(kvs []*mvccpb.KeyValue) error {
-			if prefix == q.keys.DoneJobs() && q.doneBytes > doneBudget {
+	})
+	return []part{
+		{q.keys.Config(), q.addConfig},
+		{q.keys.Workers(), l.registrations(q, keys)},
+		{q.keys.RefusedWrites(), l.leases(keys)},
+		{q.keys.Jobs(), records},
+		{q.keys.DeadJobs(), records},
+		{q.keys.DoneJobs(), func(kvs []*mvccpb.KeyValue) error {
+			if q.doneBytes > doneBudget {
 				return errEnough
 			}
-			l.addRecords(q, handle, kvs, e.store.Keys())
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			return err
+			return records(kvs)
+		}},
+	}
+}
+
+func (q *queueLook) addConfig(kvs []*mvccpb.KeyValue) error {
+	for _, kv := range kvs {
+		if string(kv.Key) == q.keys.Config() {
+			q.configRev = kv.ModRevision
+			if q.configErr = json.Unmarshal(kv.Value, &q.config); q.configErr != nil {
+				q.configText = quoted(kv.Value)
+			}
 		}
 	}
 	return nil
 }
 
-// readSettings reads config, registrations and the leases of refusals.
-func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys coord.Keyspace) error {
-	_, err := r.scan(ctx, q.keys.Config(), false, func(kvs []*mvccpb.KeyValue) error {
-		for _, kv := range kvs {
-			if string(kv.Key) == q.keys.Config() {
-				q.configRev = kv.ModRevision
-				if q.configErr = json.Unmarshal(kv.Value, &q.config); q.configErr != nil {
-					q.configText = quoted(kv.Value)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	_, err = r.scan(ctx, q.keys.Workers(), false, func(kvs []*mvccpb.KeyValue) error {
+// registrations takes up who serves a queue.
+func (l *look) registrations(q *queueLook, keys coord.Keyspace) each {
+	return func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
 			p, ok := keys.Parse(string(kv.Key))
 			if !ok {
@@ -195,12 +202,7 @@ func (l *look) readSettings(ctx context.Context, r reader, q *queueLook, keys co
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		return err
 	}
-	_, err = r.scan(ctx, q.keys.RefusedWrites(), false, l.leases(keys))
-	return err
 }
 
 // quoted shows bytes that were not understood, at most maxQuoted of them.
@@ -220,13 +222,13 @@ type decoded struct {
 }
 
 // addRecords decodes a batch, on all processors, and takes up what it says.
-func (l *look) addRecords(q *queueLook, handle *workqueue.Queue, kvs []*mvccpb.KeyValue, keys coord.Keyspace) {
+func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.KeyValue, keys coord.Keyspace) {
 	out := make([]decoded, len(kvs))
 	var wait sync.WaitGroup
 	for part := range slices.Chunk(indices(len(kvs)), max(1, (len(kvs)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))) {
 		wait.Go(func() {
 			for _, i := range part {
-				out[i].job, out[i].err = handle.Decode(kvs[i], l.lives)
+				out[i].job, out[i].err = queues.Decode(kvs[i], l.lives)
 			}
 		})
 	}

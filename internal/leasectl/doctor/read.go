@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -13,11 +14,14 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // reader reads ranges at one revision, as far as it may.
 type reader struct {
 	client  *clientv3.Client
+	store   *coord.Store
+	queues  workqueue.Queues
 	rev     int64
 	allowed roles.Granted
 }
@@ -38,6 +42,45 @@ func (r reader) scan(ctx context.Context, prefix string, keysOnly bool, f each) 
 		}
 	}
 	return whole, nil
+}
+
+// errEnough leaves out the rest of a directory.
+var errEnough = errors.New("enough was read")
+
+// scanParts reads many directories, of which small ones share requests.
+func (r reader) scanParts(ctx context.Context, parts []part) error {
+	var prefixes []string
+	for _, p := range parts {
+		prefixes = append(prefixes, p.prefix)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	begun := 0
+	_, err := r.store.ScanEach(ctx, prefixes, r.rev, func(i int, kvs []*mvccpb.KeyValue) bool {
+		begun = i + 1
+		err := parts[i].take(kvs)
+		if err != nil && !errors.Is(err, errEnough) {
+			cancel(err)
+		}
+		return err == nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case isDenied(err): // at the beginning of a directory, and not all of it could be known before
+		return r.scanAlone(ctx, parts[begun:])
+	}
+	return err
+}
+
+// scanAlone reads directory by directory, and leaves out what may not be read.
+func (r reader) scanAlone(ctx context.Context, parts []part) error {
+	for _, p := range parts {
+		if _, err := r.scan(ctx, p.prefix, false, p.take); err != nil && !errors.Is(err, errEnough) {
+			return fmt.Errorf("read %s: %w", p.prefix, err)
+		}
+	}
+	return nil
 }
 
 // stallTimeout is how long an endpoint may send nothing in the middle of a range.
@@ -120,8 +163,9 @@ func (r reader) streamAll(ctx context.Context, spans []roles.Span, f each) error
 	return nil
 }
 
-// queues lists the queues in the order of their keys, with one request for each: on behind all keys of the one before.
-func (r reader) queues(ctx context.Context, keys coord.Keyspace) (names []string, err error) {
+// firstQueues lists manyQueues and one of the queues at most, in the order of their keys, with one request for each: on behind
+// all keys of the one before.
+func (r reader) firstQueues(ctx context.Context, keys coord.Keyspace) (names []string, err error) {
 	end := prefixEnd(keys.Queues())
 	for from := keys.Queues(); ; {
 		resp, err := r.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly(), clientv3.WithRev(r.rev))

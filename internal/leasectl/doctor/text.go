@@ -12,6 +12,8 @@ import (
 type TextOptions struct {
 	// Fixing leaves out the advice where there is an automatic repair, since its plan follows.
 	Fixing bool
+	// Colour colours what each line begins with.
+	Colour bool
 }
 
 // shown is how many findings of one kind are named.
@@ -30,10 +32,27 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	if !o.Fixing {
 		b.WriteString(r.Summary() + "\n")
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
+	text := b.String()
+	if o.Colour {
+		text = coloured(text)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
+}
+
+// coloured colours the words with which lines begin.
+func coloured(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		for word, colour := range map[string]string{"ok": "32", "WARN": "33", "ERROR": "31"} {
+			if rest, ok := strings.CutPrefix(line, word+" "); ok {
+				lines[i] = "\x1b[" + colour + "m" + word + "\x1b[0m " + rest
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // okLine names what is well: with a note where there is one worth it, then the others together.

@@ -17,7 +17,7 @@ const (
 	stdoutBytes = 64 << 10
 
 	// drainDelay is how long output may still arrive after the child has ended: long enough for a filter that the
-	// child's shell did not wait for, short enough that a forgotten background process holds no slot.
+	// child's shell did not wait for, short enough that a forgotten background process holds up nothing.
 	drainDelay = time.Second
 )
 

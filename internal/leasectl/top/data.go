@@ -28,20 +28,20 @@ type Queue struct {
 
 	Ready, Scheduled, Retry, Claimed, Orphan, Dead int
 
-	Oldest      time.Time // when the oldest ready job was enqueued; zero without one
-	Busy, Slots int       // of all its workers
-	Rate        float64   // done per second, over the last minutes, as far as that is kept
+	Oldest            time.Time // when the oldest ready job was enqueued; zero without one
+	Busy, Concurrency int       // of all its workers
+	Rate              float64   // done per second, over the last minutes, as far as that is kept
 }
 
 // Worker is a session that serves queues or owns jobs.
 type Worker struct {
-	Name    string
-	Session string
-	Lost    bool // it is gone, and owns jobs
-	Queues  []string
-	Busy    int
-	Slots   int
-	TTLLeft time.Duration
+	Name        string
+	Session     string
+	Lost        bool // it is gone, and owns jobs
+	Queues      []string
+	Busy        int
+	Concurrency int
+	TTLLeft     time.Duration
 }
 
 // Problem is what somebody should look at, and the command that helps.

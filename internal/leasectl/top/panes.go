@@ -67,13 +67,13 @@ func (m *Model) sums() []line {
 	if paused > 0 {
 		queues += fmt.Sprintf(" (%d paused)", paused)
 	}
-	live, lost, busy, slots := 0, 0, 0, 0
+	live, lost, busy, concurrency := 0, 0, 0, 0
 	for _, w := range m.look.Workers {
 		switch {
 		case w.Lost:
 			lost++
 		case len(w.Queues) > 0:
-			live, busy, slots = live+1, busy+w.Busy, slots+w.Slots
+			live, busy, concurrency = live+1, busy+w.Busy, concurrency+w.Concurrency
 		}
 	}
 	workers := fmt.Sprintf("WORKERS %d live", live)
@@ -82,7 +82,7 @@ func (m *Model) sums() []line {
 	}
 	return []line{
 		lineOf(plain, "%s", jobs+oldest),
-		lineOf(plain, "%s   %s   %d of %d slots busy", queues, workers, busy, slots),
+		lineOf(plain, "%s   %s   %d busy, concurrency %d", queues, workers, busy, concurrency),
 		lineOf(plain, "DONE %s", m.throughput(all.Rate)),
 	}
 }
@@ -141,18 +141,18 @@ func (m *Model) queuesPane(width, rows int) []line {
 	return all
 }
 
-// busyText is how much of the slots is used, or that nothing is claimed.
+// busyText is how much of the concurrency is used, or that nothing is claimed.
 func (m *Model) busyText(q Queue, width int) string {
-	used := fmt.Sprintf("%d/%d", q.Busy, q.Slots)
+	used := fmt.Sprintf("%d/%d", q.Busy, q.Concurrency)
 	switch {
 	case q.Paused:
 		return strings.TrimRight("PAUSED "+m.age(q.PausedAt), " ")
-	case q.Slots == 0 && q.Busy == 0:
+	case q.Concurrency == 0 && q.Busy == 0:
 		return "nobody"
-	case q.Slots == 0:
+	case q.Concurrency == 0:
 		return fmt.Sprintf("%d/-", q.Busy)
 	}
-	return strings.TrimLeft(bar(q.Busy, q.Slots, min(width-len(used)-1, 10))+" "+used, " ")
+	return strings.TrimLeft(bar(q.Busy, q.Concurrency, min(width-len(used)-1, 10))+" "+used, " ")
 }
 
 // workers are those of the chosen queue and those that are lost, these first.
@@ -191,11 +191,11 @@ func (m *Model) workersPane(workers []Worker, width, rows int) []line {
 }
 
 func (m *Model) workerLine(w Worker, name, width int) line {
-	busy, ttl, t := fmt.Sprintf("%d/%d", w.Busy, w.Slots), m.cfg.Age(w.TTLLeft), plain
+	busy, ttl, t := fmt.Sprintf("%d/%d", w.Busy, w.Concurrency), m.cfg.Age(w.TTLLeft), plain
 	switch {
 	case w.Lost:
 		busy, ttl, t = "LOST", "-", bad
-	case w.Slots == 0:
+	case w.Concurrency == 0:
 		busy = fmt.Sprintf("%d/-", w.Busy)
 	}
 	job, run := "-", ""

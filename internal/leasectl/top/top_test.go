@@ -71,14 +71,14 @@ func someLook() top.Look {
 	return top.Look{
 		At: noon, Revision: 918400,
 		Queues: []top.Queue{
-			{Name: "mail", Shell: "mail", Revision: 71, Ready: 1180, Claimed: 31, Retry: 12, Dead: 2, Oldest: noon.Add(-41 * time.Second), Busy: 31, Slots: 32, Rate: 10.3},
+			{Name: "mail", Shell: "mail", Revision: 71, Ready: 1180, Claimed: 31, Retry: 12, Dead: 2, Oldest: noon.Add(-41 * time.Second), Busy: 31, Concurrency: 32, Rate: 10.3},
 			{Name: "reports", Shell: "reports", Revision: 72, Paused: true, PausedAt: noon.Add(-time.Hour), Scheduled: 3, Ready: 123456},
 			{Name: "weekly-summaries-of-all-tenants", Shell: "weekly-summaries-of-all-tenants"},
 		},
 		Workers: []top.Worker{
 			{Name: "w-19ee", Session: "w-19ee.1", Lost: true, Queues: []string{"mail"}, Busy: 1},
-			{Name: "w-7f31", Session: "w-7f31.1", Queues: []string{"mail"}, Busy: 8, Slots: 8, TTLLeft: 9 * time.Second},
-			{Name: "other", Session: "other.1", Queues: []string{"reports"}, Slots: 4, TTLLeft: 3 * time.Second},
+			{Name: "w-7f31", Session: "w-7f31.1", Queues: []string{"mail"}, Busy: 8, Concurrency: 8, TTLLeft: 9 * time.Second},
+			{Name: "other", Session: "other.1", Queues: []string{"reports"}, Concurrency: 4, TTLLeft: 3 * time.Second},
 		},
 		Problems: []top.Problem{{Code: "J1", Message: "1 claim by a gone session (job mail/01J9X4)", Run: "leasectl doctor --fix"}},
 	}
@@ -229,7 +229,7 @@ func TestFramesFitAndAreInert(t *testing.T) {
 	look := someLook()
 	look.Notes = []string{evil, evil, evil}
 	for i := range 30 {
-		look.Queues = append(look.Queues, top.Queue{Name: fmt.Sprint(i, evil), Ready: 1 << 40, Busy: 9, Slots: 10})
+		look.Queues = append(look.Queues, top.Queue{Name: fmt.Sprint(i, evil), Ready: 1 << 40, Busy: 9, Concurrency: 10})
 		look.Workers = append(look.Workers, top.Worker{Name: evil, Session: fmt.Sprint(i), Queues: []string{"mail"}, Busy: 1})
 		look.Problems = append(look.Problems, top.Problem{Code: "J1", Message: evil, Run: evil})
 	}

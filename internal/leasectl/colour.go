@@ -1,0 +1,70 @@
+package leasectl
+
+import (
+	"io"
+	"slices"
+)
+
+// When colours are used: --color.
+const (
+	colourAuto   = "auto"
+	colourAlways = "always"
+	colourNever  = "never"
+)
+
+var colourModes = []string{colourAuto, colourAlways, colourNever}
+
+// checkColour refuses a mode that there is not.
+func (s *settings) checkColour() error {
+	if !slices.Contains(colourModes, s.colour) {
+		return usagef("--color "+colourAuto, "%s is %q: want one of auto, always, never", s.source("color"), s.colour)
+	}
+	return nil
+}
+
+// colourful reports whether colours may go to w: as --color says, else only to a terminal, and not against NO_COLOR or a
+// dumb one.
+func (a *app) colourful(w io.Writer) bool {
+	switch a.settings.colour {
+	case colourAlways:
+		return true
+	case colourNever:
+		return false
+	}
+	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+// The colours of cells, as terminals know them. All are as long as each other, so that columns stay under each other.
+const (
+	plainCell  = "39"
+	goodCell   = "32"
+	busyCell   = "36"
+	warnCell   = "33"
+	badCell    = "31"
+	asideCell  = "90"
+	colourHead = "\x1b["
+	colourTail = "\x1b[0m"
+)
+
+// stateColours are the colours of states, by the word that stands for them.
+var stateColours = map[string]string{
+	"done": goodCell, "live": goodCell,
+	"claimed": busyCell, "held": busyCell, "leader": busyCell,
+	"retry": warnCell, "unlisted": warnCell,
+	"dead": badCell, "orphan": badCell, "LOST": badCell,
+	"scheduled": asideCell, "cancelled": asideCell, "free": asideCell, "none": asideCell,
+}
+
+// paint colours a cell of a column that has states; every cell of such a column is painted.
+func (p printer) paint(head, text string) string {
+	colour := plainCell
+	switch {
+	case !p.colour || head != "STATE" && head != "PAUSED":
+		return text
+	case head == "PAUSED" && text == "yes":
+		colour = warnCell
+	case head == "STATE" && stateColours[text] != "":
+		colour = stateColours[text]
+	}
+	return colourHead + colour + "m" + text + colourTail
+}

@@ -1,0 +1,27 @@
+package leasectl
+
+import (
+	"bytes"
+	"testing"
+)
+
+// Left alone, colours go to terminals only, and not against NO_COLOR or a dumb one.
+func TestColoursAreForTerminals(t *testing.T) {
+	_, screen := terminal(t)
+	for _, tt := range []struct {
+		env  map[string]string
+		mode string
+		want bool
+	}{
+		{nil, "auto", true}, {nil, "", true}, {nil, "never", false}, {map[string]string{"NO_COLOR": "1"}, "auto", false},
+		{map[string]string{"TERM": "dumb"}, "auto", false}, {map[string]string{"NO_COLOR": "1"}, "always", true},
+	} {
+		a := &app{getenv: func(name string) string { return tt.env[name] }, settings: settings{colour: tt.mode}}
+		if got := a.colourful(screen); got != tt.want {
+			t.Errorf("%v, --color %q: %v on a terminal, want %v", tt.env, tt.mode, got, tt.want)
+		}
+		if got := a.colourful(&bytes.Buffer{}); got != (tt.mode == "always") {
+			t.Errorf("%v, --color %q: %v into a buffer", tt.env, tt.mode, got)
+		}
+	}
+}

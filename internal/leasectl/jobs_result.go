@@ -1,0 +1,104 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/workqueue"
+	"github.com/spf13/cobra"
+)
+
+func newJobsResult(a *app) *cobra.Command {
+	var wait bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "result QUEUE/ID",
+		Short: "Print the result of a job, byte for byte",
+		Long: `Print the result of a job that is done, byte for byte and with nothing behind it, but
+on a terminal without what that would obey; with -o json the job, as jobs get does.
+--wait waits until the job is over.
+
+Exit codes: 0 it is done, and the result, which may be empty, is printed; 1 it is
+dead or cancelled; 3 there is no such job, or no longer; 5 it is not over; 6 the
+--timeout is over.`,
+		Example: `  leasectl jobs result thumbnails/cat-7 >cat.png
+  leasectl jobs result mail/welcome-7 --wait --timeout 1m`,
+		Args: takes("QUEUE/ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := parseJobRef(args[0])
+			if err != nil {
+				return err
+			}
+			if err := checkWait(cmd, wait, "timeout", timeout); err != nil {
+				return err
+			}
+			format, err := a.format(formatTable, formatJSON)
+			if err != nil {
+				return err
+			}
+			return a.withQueue(cmd.Context(), ref.queue, func(c *connection, q *workqueue.Queue) error {
+				j, err := a.jobForResult(cmd.Context(), c, q, ref, wait, timeout)
+				if err != nil {
+					return err
+				}
+				return a.printResult(format, j)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the job is over")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "with --wait: wait at most `TIME` (default: for ever)")
+	return cmd
+}
+
+// checkWait checks the flag that bounds a --wait.
+func checkWait(cmd *cobra.Command, wait bool, flag string, timeout time.Duration) error {
+	switch {
+	case !cmd.Flags().Changed(flag):
+		return nil
+	case !wait:
+		return usagef("--wait --"+flag+" "+timeout.String(), "--%s bounds --wait, which is missing", flag)
+	case timeout <= 0:
+		return usagef("leave it out to wait for ever", "--%s is %v: it must be positive", flag, timeout)
+	}
+	return nil
+}
+
+func (a *app) jobForResult(ctx context.Context, c *connection, q *workqueue.Queue, ref jobRef, wait bool, timeout time.Duration) (*workqueue.Job, error) {
+	if wait {
+		return a.awaitState(ctx, c, q, awaited{ref: ref, timeout: timeout})
+	}
+	j, err := a.getJob(ctx, q, ref)
+	if err == nil && j.State.Live() {
+		err = &failure{code: exitConflict, err: fmt.Errorf("job %s is %s, and has no result yet", refText(j), j.State), try: "the same with --wait"}
+	}
+	return j, err
+}
+
+// printResult prints the result of a job that is over, or the job in JSON. The error tells that it came to none.
+func (a *app) printResult(format string, j *workqueue.Job) error {
+	switch {
+	case format == formatJSON:
+		if err := a.printJob(format, j); err != nil {
+			return err
+		}
+	case format == formatName:
+		if err := a.printLine(nameOf(j)); err != nil {
+			return err
+		}
+	case j.State == workqueue.StateDone:
+		if err := printText(a.out, string(j.Result)); err != nil {
+			return err
+		}
+	}
+	return outcomeOf(j)
+}
+
+// outcomeOf is nil for a job that is done.
+func outcomeOf(j *workqueue.Job) error {
+	if j.State == workqueue.StateDone {
+		return nil
+	}
+	return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s", refText(j), j.State, whyText(lastLine(j.Error))), try: "leasectl jobs describe " + escape.Shell(refText(j))}
+}

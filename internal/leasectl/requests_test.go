@@ -1,0 +1,141 @@
+package leasectl
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/workqueue"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// crowd is a root that has n of everything that can be listed.
+type crowd struct {
+	t      *testing.T
+	root   string
+	client *clientv3.Client
+	s      *coord.Session
+	worker *coord.Session // owns the claims
+	n      int
+}
+
+// grow makes what is missing to n queues, each with jobs in all places and a worker, locks, elections and semaphores.
+func (c *crowd) grow(n int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	must := func(err error) {
+		c.t.Helper()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for ; c.n < n; c.n++ {
+		name := fmt.Sprintf("n%04d", c.n)
+		q, err := workqueue.Open(ctx, c.client, workqueue.Config{Queue: name, Root: c.root})
+		must(err)
+		for _, id := range []string{"claimed", "ready", "dead", "over"} {
+			_, err := q.Enqueue(ctx, workqueue.Params{ID: id})
+			must(err)
+		}
+		_, err = q.Claim(ctx, c.worker)
+		must(err)
+		_, err = q.Bury(ctx, "dead", workqueue.By{})
+		must(err)
+		_, err = q.Cancel(ctx, "over", workqueue.By{})
+		must(err)
+		must(q.Close())
+		keys := c.s.Store().Keys().Queue(name)
+		_, err = c.client.Put(ctx, keys.Workers()+c.worker.ID(), `{"kinds":[],"concurrency":4}`, clientv3.WithLease(c.worker.Lease()))
+		must(err)
+		_, err = coord.NewLock(c.s, name).TryAcquire(ctx)
+		must(err)
+		_, err = c.s.Leadership(name).TryAcquire(ctx)
+		must(err)
+		_, err = coord.NewSemaphore(c.s, name, 2).TryAcquire(ctx)
+		must(err)
+	}
+}
+
+// requests counts what a command sends, and which of it asks for a lease.
+func (c *crowd) requests(endpoint, args string) (all, leases int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	var rec etcdtest.Recorder
+	var out, errOut bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string {
+		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": noContext, "LEASECTL_ROOT": c.root}[name]
+	}}
+	a.settings.dialing = append([]grpc.DialOption{}, rec.DialOptions()...)
+	if code := a.run(ctx, newRoot(a, verbs(a)), strings.Fields(args)); code != exitOK {
+		c.t.Fatalf("%s: exit code %d\n%s%s", args, code, out.String(), errOut.String())
+	}
+	for _, n := range rec.Counts() {
+		all += n
+	}
+	return all, rec.Count("LeaseTimeToLive")
+}
+
+// No listing and no check asks etcd per item, but for leases, of which etcd tells one at a time: ten times as much of everything costs a few requests more, not ten times
+// as many.
+func TestListingsDoNotAskPerItem(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	c := &crowd{t: t, root: "/crowd/", client: etcdtest.NewClient(t, etcd.Endpoints())}
+	open := func(identity string) *coord.Session {
+		s, err := coord.OpenSession(t.Context(), c.client, coord.SessionConfig{Root: c.root, Identity: identity, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
+		return s
+	}
+	c.s, c.worker = open("holder"), open("worker")
+	endpoint := etcd.Endpoints()[0]
+	const few, many = 12, 120
+	before := map[string]int{}
+	for _, n := range []int{few, many} {
+		c.grow(n)
+		for _, args := range []string{
+			"status", "doctor --window 10ms", "doctor --window 10ms --max-run 1ns", "doctor --window 10ms -o json",
+			"jobs ls", "jobs ls -o wide", "jobs ls --state dead,cancelled", "jobs ls --limit 1000", "jobs ls --filter id:ready", "jobs ls --filter state:claimed",
+			"queues ls", "workers ls", "workers get worker", "leases ls", "locks ls", "elections ls", "semaphores ls",
+		} {
+			got, leases := c.requests(endpoint, args)
+			got -= leases
+			if n == few {
+				before[args] = got
+			} else if grown := got - before[args]; grown > (many-few)/3 {
+				t.Errorf("%s: %d requests for %d of everything, %d for %d", args, before[args], few, got, many)
+			}
+		}
+	}
+}
+
+// Leases can only be asked for one by one: the overview asks for none, and a list for each of them once.
+func TestOnlyListsOfLeasesAskForThem(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	c := &crowd{t: t, root: "/crowd/", client: etcdtest.NewClient(t, etcd.Endpoints())}
+	const sessions = 40
+	for range sessions {
+		s, err := coord.OpenSession(t.Context(), c.client, coord.SessionConfig{Root: c.root, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
+	}
+	for args, want := range map[string]int{"status": 0, "jobs ls": 0, "jobs ls -o wide": 0, "workers ls": sessions} {
+		if _, got := c.requests(etcd.Endpoints()[0], args); got != want {
+			t.Errorf("%s asked for %d leases of %d sessions, want %d", args, got, sessions, want)
+		}
+	}
+}

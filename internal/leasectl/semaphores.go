@@ -1,0 +1,99 @@
+package leasectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/spf13/cobra"
+)
+
+var semaphoreNoun = claimNoun{
+	noun: "semaphore", plural: "semaphores", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
+	state: permitState, states: (*coord.Store).SemaphoreStates, dir: "semaphores/", permits: true,
+}
+
+func newSemaphores(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "semaphores",
+		Short: "Look at the permits of semaphores, and take one from its holder",
+		Long: `Look at the permits of semaphores that are held, and at who waits, and take one from
+a holder that does not give it back. A permit is named NAME/NUMBER, as -o name prints
+it behind semaphore/; a slash in NAME is written %2F. How many permits there are is
+known to the programs that use them: one that was given back does not show.`,
+		GroupID: groupLook,
+		Example: `  leasectl semaphores ls
+  leasectl semaphores get gpu -o json
+  leasectl semaphores release gpu/2 --force --reason "its host is gone"`,
+		Aliases: []string{"semaphore"},
+	}, newSemaphoresLs(a), newSemaphoresGet(a), newSemaphoresRelease(a))
+}
+
+// permitPrefix is what -o name prints in front of NAME/NUMBER.
+const permitPrefix = "semaphore/"
+
+// permitRef names one permit: NAME/NUMBER.
+type permitRef struct {
+	name   string
+	number int
+}
+
+func (r permitRef) text() string { return escape.Name(r.name, "/") + "/" + strconv.Itoa(r.number) }
+
+// parsePermitRef reads NAME/NUMBER, also behind the noun, as parseJobRef does: %XX stands for a byte of the name, and a
+// slash in it is %2F.
+func parsePermitRef(arg string) (permitRef, error) {
+	rest := arg
+	if cut, ok := strings.CutPrefix(arg, permitPrefix); ok && strings.Contains(cut, "/") {
+		rest = cut
+	}
+	name, number, ok := strings.Cut(rest, "/")
+	n, err := strconv.Atoi(number)
+	if !ok || name == "" || err != nil || n < 0 {
+		return permitRef{}, usagef("leasectl semaphores ls -o name", "%q is not NAME/NUMBER of a permit", arg)
+	}
+	return permitRef{escape.Unname(name), n}, nil
+}
+
+// permitState reads one permit; one that nobody has is free.
+func permitState(s *coord.Store, ctx context.Context, arg string) (coord.ClaimState, error) {
+	ref, err := parsePermitRef(arg)
+	if err != nil {
+		return coord.ClaimState{}, err
+	}
+	states, err := s.SemaphoreState(ctx, ref.name)
+	if err != nil {
+		return coord.ClaimState{}, err
+	}
+	for _, st := range states {
+		if st.Permit == ref.number {
+			return st, nil
+		}
+	}
+	return coord.ClaimState{Name: ref.name, Permit: ref.number}, nil
+}
+
+// loadPermits reads the permits of one semaphore, or with NAME/NUMBER one of them.
+func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items []claimItem, err error) {
+	s, err := coord.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		return nil, err
+	}
+	ref, many := parsePermitRef(arg)
+	if many != nil {
+		ref.name = escape.Unname(strings.TrimPrefix(arg, permitPrefix))
+	}
+	states, err := s.SemaphoreState(ctx, ref.name)
+	states = slices.DeleteFunc(states, func(st coord.ClaimState) bool { return many == nil && st.Permit != ref.number })
+	if err == nil && len(states) == 0 {
+		err = &failure{code: exitNotFound, err: fmt.Errorf("nobody has or waits for a permit of semaphore %q", arg), try: "leasectl semaphores ls"}
+	}
+	for _, st := range states {
+		items = append(items, semaphoreNoun.item(st))
+	}
+	return items, err
+}

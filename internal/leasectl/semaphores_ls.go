@@ -1,0 +1,15 @@
+package leasectl
+
+import "github.com/spf13/cobra"
+
+func newSemaphoresLs(a *app) *cobra.Command {
+	return newClaimsLs(a, semaphoreNoun, &cobra.Command{
+		Use:   "ls",
+		Short: "List the permits of semaphores that are held or waited for",
+		Long: `List the permits of semaphores that are held or waited for, one in a line. WAITERS
+wait for any permit of that name. A permit whose STATE is orphan has a holder whose
+session is gone: the next one who wants it gets it.`,
+		Example: `  leasectl semaphores ls
+  leasectl semaphores ls -o json`,
+	})
+}
