@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/workqueue"
@@ -50,11 +51,12 @@ func TestWork(t *testing.T) {
 
 // station is one queue, and real leasectl processes on it.
 type station struct {
-	t     *testing.T
-	etcd  *embedetcd.Cluster
-	root  string
-	queue *workqueue.Queue
-	dir   string
+	client *clientv3.Client
+	t      *testing.T
+	etcd   *embedetcd.Cluster
+	root   string
+	queue  *workqueue.Queue
+	dir    string
 
 	endpoints string // what the processes are told
 }
@@ -74,6 +76,7 @@ func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
+	s.client = client
 	s.queue, err = workqueue.Open(s.within(time.Minute), client, workqueue.Config{Queue: testQueue, Root: s.root})
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +87,23 @@ func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
 		}
 	})
 	return s
+}
+
+// rewrite changes the record of a live job by hand.
+func (s *station) rewrite(id, old, now string) {
+	s.t.Helper()
+	space, err := coord.NewKeyspace(s.root)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	key := space.Queue(testQueue).Job(id)
+	resp, err := s.client.Get(s.within(time.Minute), key)
+	if err != nil || len(resp.Kvs) != 1 || !strings.Contains(string(resp.Kvs[0].Value), old) {
+		s.t.Fatalf("job %s is not as it was enqueued: %v, %v", id, resp, err)
+	}
+	if _, err := s.client.Put(s.within(time.Minute), key, strings.Replace(string(resp.Kvs[0].Value), old, now, 1)); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *station) within(d time.Duration) context.Context {
