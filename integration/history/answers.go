@@ -50,7 +50,7 @@ func (c *checker) oneResult() {
 		for born, n := range told {
 			allowed := 1
 			for _, m := range c.world.byJob[key] {
-				if m.name == moveRequeue && m.born() == born {
+				if m.name == moveRequeue && m.from.place != inJobs && m.born() == born {
 					allowed++
 				}
 			}

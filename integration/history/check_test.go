@@ -25,6 +25,11 @@ func normal(s *story) {
 	s.claim("done", "b")
 	s.end("done", "failed", "jobs")
 	s.claim("done", "b")
+	s.end("done", "failed", "jobs")
+	s.intervene("done", history.Requeue, "requeued", "jobs") // while it waits for its next attempt
+	s.claim("done", "b")
+	s.end("done", "failed", "jobs")
+	s.claim("done", "b")
 	s.end("done", "snoozed", "jobs")
 	s.claim("done", "b")
 	s.end("done", "released", "jobs")

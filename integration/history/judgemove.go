@@ -154,7 +154,8 @@ func (r *replay) judgeRequeue(m *move) {
 		"it comes back with attempt %d, %d failures, %d losses, after attempt %d", to.Attempt, to.Failures, to.Losses, from.Attempt)
 }
 
-// judgeOpen: an open job is claimed, cancelled, or edited by somebody.
+// judgeOpen: an open job is claimed, cancelled, edited, or, when it waits for its next
+// attempt, requeued by somebody.
 func (r *replay) judgeOpen(m *move) {
 	from, to := m.from.rec, m.to.rec
 	switch {
@@ -175,6 +176,9 @@ func (r *replay) judgeOpen(m *move) {
 		m.name = moveBury
 		r.want(grownByOne(from, to) && to.Attempt == from.Attempt, "I5", m, "the trail is not the old one and the burial")
 		r.want(to.Outcome == "dead", "transition", m, "its outcome in dead is %q", to.Outcome)
+	case m.to.place == inJobs && grownByOne(from, to) && to.entry().Outcome == "requeued":
+		r.want(from.Failures+from.Losses > 0, "transition", m, "a job that has neither failed nor been lost is requeued")
+		r.judgeRequeue(m)
 	case grownByOne(from, to) && (to.entry().Actor != "" || endings[to.entry().Outcome] == ""), r.check.asked(m.key, Edit):
 		m.name = moveEdit
 		r.want(to.Attempt == from.Attempt, "I5", m, "the ordinal went from %d to %d", from.Attempt, to.Attempt)
@@ -270,7 +274,7 @@ func (r *replay) accepted(m *move) {
 		case other == m || other.born() != m.born():
 		case other.name == moveComplete:
 			earlier++
-		case other.name == moveRequeue:
+		case other.name == moveRequeue && other.from.place != inJobs:
 			earlier = 0
 		}
 	}

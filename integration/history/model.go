@@ -22,12 +22,27 @@ const (
 type jobState struct {
 	spot  spot
 	token int64 // of the latest claim
+	// tried tells that an attempt has failed, or was lost, since it was enqueued or
+	// requeued: then it may be requeued while it waits.
+	tried bool
 }
 
 func (s jobState) live() bool { return s.spot == waiting || s.spot == held || s.spot == lent }
 
 // at is the state after a step that makes no claim.
-func (s jobState) at(to spot) jobState { return jobState{to, s.token} }
+func (s jobState) at(to spot) jobState { return jobState{to, s.token, s.tried} }
+
+// afresh is at for a job whose attempts count anew.
+func (s jobState) afresh(ok bool, to spot) []jobState {
+	s.tried = false
+	return s.when(ok, to)
+}
+
+// failed is at for a job of which an attempt came to nothing.
+func (s jobState) failed() jobState {
+	s.tried = true
+	return s
+}
 
 // input is what a call wants, output what it was told.
 type input struct {
@@ -77,10 +92,10 @@ func before(s jobState, lapse bool) []jobState {
 	if lapse && s.spot == held {
 		// Its loss, or its release behind the scenes; and another's claim that nobody
 		// lived to tell.
-		states = append(states, s.at(waiting), s.at(dead), s.at(lent))
+		states = append(states, s.at(waiting), s.failed().at(waiting), s.at(dead), s.failed().at(lent))
 	}
 	if lapse && s.spot == lent {
-		states = append(states, s.at(waiting), s.at(dead))
+		states = append(states, s.at(waiting), s.failed().at(waiting), s.at(dead))
 	}
 	return states
 }
@@ -113,11 +128,12 @@ func (s jobState) apply(in input) []jobState {
 	}
 	switch in.verb {
 	case moveEnqueue:
-		return s.when(!s.live() && (!in.retained || s.spot != dead), waiting)
+		return s.afresh(!s.live() && (!in.retained || s.spot != dead), waiting)
 	case moveClaim, moveReclaim:
 		// Tokens rise.
 		if s.live() && s.token < in.token {
-			return []jobState{{spot: held, token: in.token}}
+			s = jobState{held, in.token, s.tried || in.verb == moveReclaim}
+			return []jobState{s}
 		}
 		return nil
 	case "checkpoint":
@@ -127,14 +143,16 @@ func (s jobState) apply(in input) []jobState {
 		return nil
 	case moveComplete:
 		return s.when(mine, done)
-	case moveFail, moveSnooze, moveRelease, moveLoss:
+	case moveFail, moveLoss:
+		return s.failed().either(in, mine)
+	case moveSnooze, moveRelease:
 		return s.either(in, mine)
 	case moveCancel:
 		return s.when(s.live() && (in.token == 0 || mine), done)
 	case moveBreak:
 		return s.either(in, s.spot == lent || s.spot == held && (in.token == 0 || mine))
 	case moveRequeue:
-		return s.when(s.spot == done || s.spot == dead, waiting)
+		return s.afresh(s.spot == done || s.spot == dead || s.spot == waiting && s.tried, waiting)
 	case moveBury:
 		return s.when(s.spot == waiting, dead)
 	case moveDelete, moveLeave:
