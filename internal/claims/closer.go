@@ -149,13 +149,13 @@ func (c *Closer) finish(a *attempt, w Way, ctx context.Context, short event) {
 	if came == closed {
 		w.Over(a.err)
 	}
+	c.tell(came) // before the next attempt can begin
 	c.mu.Lock()
 	c.now = nil
 	if came == closed && !w.Reopen {
 		c.over, c.taken = true, a.err
 	}
 	c.mu.Unlock()
-	c.tell(came)
 	close(a.done)
 }
 
@@ -165,15 +165,14 @@ func (c *Closer) tell(ev event) {
 	}
 }
 
-// Busy tells whether a closing write is under way, and Over whether the claim is closed
-// or somebody else's.
+// Busy tells whether a closing write is under way.
 func (c *Closer) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now != nil
 }
 
-// Over tells whether nothing is left to close.
+// Over tells whether the claim is closed, or another's: nothing is left to close.
 func (c *Closer) Over() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
