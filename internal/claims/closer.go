@@ -26,12 +26,12 @@ const (
 type Outcome struct {
 	Verdict Verdict
 	Err     error // nil only with Applied and Again
-	// Fixed is closed once a try that is unsure can change nothing any more; nil: it
-	// can change nothing.
+	// Fixed is closed once a try that is unsure can change nothing any more, or waiting
+	// for that is no use; nil: there is nothing to wait for.
 	Fixed <-chan struct{}
-	// Loose: nothing tells when an unsure try can change nothing any more. That the
-	// claim is current proves nothing then.
-	Loose bool
+	// Loose, asked behind Fixed, tells that the try may change something yet. That the
+	// claim is current proves nothing then. nil: it may not.
+	Loose func() bool
 }
 
 // Way is one way out of a claim.
@@ -209,8 +209,8 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 		case o.Verdict == Applied:
 			return closed, nil
 		case o.Verdict == Unsure:
-			doubt, loose = o.Err, loose || o.Loose
 			o.awaitFixed(ctx) //mutant:doubt-fixed
+			doubt, loose = o.Err, loose || o.Loose != nil && o.Loose()
 		case o.Verdict == Again:
 		case doubt != nil: //mutant:close-in-doubt
 			return w.read(ctx, doubt, o, loose)
@@ -231,9 +231,10 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 	}
 }
 
-// awaitFixed waits until what is unsure can change no more, or ctx ends.
+// awaitFixed waits until what is unsure can change no more, as far as that can be waited
+// for, or ctx ends.
 func (o Outcome) awaitFixed(ctx context.Context) {
-	if o.Fixed == nil || o.Loose {
+	if o.Fixed == nil {
 		return
 	}
 	select {

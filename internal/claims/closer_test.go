@@ -48,7 +48,7 @@ func TestCloserJudges(t *testing.T) {
 	applied, again := Outcome{Verdict: Applied}, Outcome{Verdict: Again}
 	unsure, fenced := Outcome{Verdict: Unsure, Err: errLost}, Outcome{Verdict: Fenced, Err: errFenced}
 	denied, loose := Outcome{Verdict: Refused, Err: errDenied}, unsure
-	loose.Loose = true
+	loose.Loose = func() bool { return true }
 	for name, c := range map[string]struct {
 		tries    []Outcome
 		followed Verdict
