@@ -121,3 +121,40 @@ func lostThenDenied() func(etcdtest.Call) etcdtest.Fate {
 		return etcdtest.Fate{Refuse: rpctypes.ErrGRPCPermissionDenied}
 	}
 }
+
+// A worker that is refused, since another process serves the queue on the session, leaves
+// nothing to be ended.
+func TestARefusedWorkerHasNothingToLeave(t *testing.T) {
+	t.Parallel()
+	cl, root := shared(t)
+	q := openAt(t, cl, workqueue.Config{Root: root})
+	first := runMember(t, cl, root)
+	s, err := first.Session(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, q, workqueue.WorkerConfig{Member: first}, counting(&tally{}))
+	enqueue(t, q, workqueue.Params{ID: "a"})
+	wait(t, q, "a")
+	resumed := coord.NewMember(cl, coord.SessionConfig{Root: root, Resume: s.ID()})
+	ctx, cancel := context.WithCancel(bounded(t))
+	ended := make(chan error, 1)
+	go func() { ended <- resumed.Run(ctx) }()
+	second := run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Member: resumed}, counting(&tally{}))
+	<-second.done
+	if !errors.Is(second.err, coord.ErrInvalid) {
+		t.Errorf("got %v, want that it is refused", second.err)
+	}
+	again, err := resumed.Session(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive(t, again.Book().Drained(), "the book has no claim")
+	if err := again.Healthz(); err != nil {
+		t.Errorf("healthz: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
