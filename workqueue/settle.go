@@ -221,7 +221,7 @@ func (c *Claim) way(e event, joined joint) (claims.Way, error) {
 	}
 	w := &wayOut{c: c, at: at, n: n, joined: joined, committer: c.committer()}
 	return claims.Way{
-		Try: w.try, Followed: w.followed,
+		Try: w.try, Followed: w.followed, GivesUp: e.verb == verbRelease,
 		Unknown: func(causes ...error) error {
 			return fmt.Errorf("%w: %w", coord.ErrUnknown, errors.Join(causes...))
 		},

@@ -47,6 +47,9 @@ type Way struct {
 	Unknown func(causes ...error) error
 	// Over is called once the claim is closed, nil, or somebody else's, with why.
 	Over func(err error)
+	// GivesUp tells that its caller has no more use for the claim: where it was refused
+	// behind a caller that has left, the claim is abandoned, not open.
+	GivesUp bool
 	// Reopen leaves the closer open for further calls when the claim is over: they are
 	// refused by etcd, and leave their evidence.
 	Reopen bool
@@ -71,6 +74,7 @@ type Closer struct {
 type attempt struct {
 	done chan struct{}
 	err  error // valid once done is closed
+	left bool  // its caller has gone; under the closer's mu
 }
 
 // NewCloser returns the closer of a claim that stands in the book under that nonce; book
@@ -101,13 +105,24 @@ func (c *Closer) Close(ctx context.Context, w Way) error {
 			select {
 			case <-a.done:
 			case <-ctx.Done():
-				return w.Unknown(context.Cause(ctx))
+				if !mine || c.leave(a) {
+					return w.Unknown(context.Cause(ctx))
+				}
 			}
 		}
 		if mine {
 			return a.err
 		}
 	}
+}
+
+// leave notes that the attempt goes on without its caller. It is false when the attempt
+// has just ended.
+func (c *Closer) leave(a *attempt) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.left = true
+	return c.now == a
 }
 
 // begin starts an attempt, or joins the one under way.
@@ -148,6 +163,9 @@ func (c *Closer) finish(a *attempt, w Way, ctx context.Context, short event) {
 	}
 	c.mu.Lock()
 	c.now = nil
+	if came == open && a.left && w.GivesUp { //mutant:given-up-behind
+		came = deserted
+	}
 	if came == closed && !w.Reopen {
 		c.over, c.taken = true, a.err
 	}

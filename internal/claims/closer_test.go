@@ -208,3 +208,29 @@ func TestReopen(t *testing.T) {
 		}
 	})
 }
+
+// What was refused behind a caller that has left is open again, for the next call; where
+// the caller gave the claim up there is none, and the claim is abandoned.
+func TestRefusedBehindItsCaller(t *testing.T) {
+	for _, givesUp := range []bool{false, true} {
+		bubble(t, func(t *testing.T, r *rig) {
+			end, calls := failing(0)
+			_ = r.Hold("n", end)
+			s, answer := &script{tries: []Outcome{{Verdict: Unsure, Err: errLost}, {Verdict: Refused, Err: errDenied}}, followed: Refused}, make(chan struct{})
+			s.tries[0].Fixed = answer
+			way := s.way()
+			way.GivesUp = givesUp
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := NewCloser(r.Book, "n", r.behind).Close(ctx, way); !errors.Is(err, errUnknown) {
+				t.Errorf("the caller that leaves: %v", err)
+			}
+			close(answer)
+			<-time.After(time.Minute) // of the bubble
+			if want := map[bool]int{true: 1}[givesUp]; *calls != want {
+				t.Errorf("gives up %v: ended %d times, want %d", givesUp, *calls, want)
+			}
+			r.Untrack("n")
+		})
+	}
+}
