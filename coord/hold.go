@@ -89,16 +89,18 @@ func (h *Hold) Verify(ctx context.Context) error {
 }
 
 // Release gives the claim up: to the first waiter, where there is one. It blocks
-// until that is certain or ctx ends; then it goes on behind. It returns nil when the
-// claim was given up, [ErrFenced] when it was not ours any more, [ErrUnknown] when
-// ctx ended first or the outcome is lost; after any other error the hold is as before.
-// A further call waits for the first and returns the same.
+// until that is certain or ctx ends; then it goes on behind, again and again while the
+// session lives. It returns nil when the claim was given up, [ErrFenced] when it was not
+// ours any more, [ErrUnknown] when ctx ended first or the outcome is lost; after any
+// other error the hold is as before. A further call waits for the first and returns the
+// same.
 func (h *Hold) Release(ctx context.Context) error {
-	err := h.closer.Close(ctx, h.way(func(v claimView) (Txn, string, error) {
+	way := h.way(func(v claimView) (Txn, string, error) {
 		txn, wrote := h.c.txns.release(h.fence, v, h.c.s.clock().wall)
 		return txn, wrote, nil
-	}))
-	return h.givenUp(err)
+	})
+	way.GivesUp = true
+	return h.givenUp(h.closer.Close(ctx, way))
 }
 
 // Transfer hands the claim over, in one Txn, to the waiter of the session named,

@@ -55,7 +55,10 @@ func (c *Committer) Attempt(ctx context.Context, t Txn) (Result, claims.Outcome)
 		o := claims.Outcome{Verdict: claims.Unsure, Err: err}
 		select {
 		case <-p.Done():
-			o.Fixed, o.Loose, o.Gone = p.Fixed(), p.Fixed() == neverFixed, c.ctx.Done()
+			o.Loose = p.isLate
+			if o.Fixed = p.Fixed(); o.Fixed == neverFixed {
+				o.Fixed = nil
+			}
 		default: // ctx ended, and with it the closing
 		}
 		return r, o

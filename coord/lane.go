@@ -36,8 +36,10 @@ type lane struct {
 	// gone is set when the lane was lost: its lease ended or somebody else wrote
 	// it. A lane that is gone is never used again.
 	gone bool
-	// ended is closed once no late original can arrive in the lane any more.
+	// ended is closed once no late original can arrive in the lane any more, or the
+	// committer is closed and could not see to that: then late is set.
 	ended chan struct{}
+	late  atomic.Bool
 	// requests counts what is sent, over all lanes of a committer.
 	requests *atomic.Int64
 }
@@ -225,7 +227,7 @@ func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause
 // failOpen settles units whose outcome may change yet, until the lane has ended.
 func (l *lane) failOpen(units []*unit, err error) {
 	for _, u := range units {
-		u.fixed = l.ended //mutant:outcome-fixed
+		u.fixed, u.late = l.ended, &l.late //mutant:outcome-fixed
 		u.settle(Result{}, err)
 	}
 }

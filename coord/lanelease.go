@@ -138,14 +138,14 @@ func (c *Committer) endLanes(ctx context.Context) error {
 		rerr := c.store.Revoke(ctx, l.lane.lease)
 		if rerr != nil {
 			err = rerr // one of them is enough to say: they share their cause
-			continue
+			l.lane.late.Store(true)
 		}
-		l.lane.end()
+		l.lane.end() // nothing here ends it later: who waits must go on
 	}
 	return err
 }
 
-// end says that no late original can arrive in the lane any more.
+// end wakes who waits until no late original can arrive in the lane any more.
 func (l *lane) end() {
 	select {
 	case <-l.ended:

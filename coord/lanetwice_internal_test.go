@@ -69,7 +69,9 @@ func (w *twoWrites) note(r *laneRun) {
 	for name, p := range r.pending {
 		select {
 		case <-p.Fixed():
-			w.fixed[name] = r.b.etcd.Rev()
+			if !p.isLate() {
+				w.fixed[name] = r.b.etcd.Rev()
+			}
 		default:
 		}
 	}

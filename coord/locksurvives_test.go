@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
@@ -349,4 +350,35 @@ func TestWaitersWatchFewKeys(t *testing.T) {
 		}
 	}
 	must(t, h.Release(within(t)))
+}
+
+// A release whose caller has left is refused behind it, for a while: the claim is given up
+// all the same, since no caller will.
+func TestAReleaseGoesOnBehindItsCaller(t *testing.T) {
+	t.Parallel()
+	plan, root := &etcdtest.Plan{}, etcdtest.Root(t)
+	s := open(t, etcdtest.Shared(t).Client(t, plan.DialOptions()...), coord.SessionConfig{Root: root, TTL: time.Minute})
+	h, err := coord.NewLock(s, "deploy").Acquire(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, denied := make(chan struct{}), 0
+	plan.Set(func(c etcdtest.Call) etcdtest.Fate {
+		if !c.Writes("/locks/") {
+			return etcdtest.Fate{}
+		}
+		if denied++; denied > 3 {
+			return etcdtest.Fate{}
+		}
+		return etcdtest.Fate{Hold: answer, Refuse: rpctypes.ErrGRPCPermissionDenied}
+	})
+	ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
+	defer cancel()
+	wantErr(t, "the caller that leaves", h.Release(ctx), coord.ErrUnknown)
+	close(answer)
+	done(t, "the hold is over", h.Done())
+	st, err := s.Store().LockState(within(t), "deploy")
+	if err != nil || st.Owner != "" {
+		t.Errorf("owned by %q, %v", st.Owner, err)
+	}
 }

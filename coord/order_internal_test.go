@@ -321,3 +321,30 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 		t.Errorf("got %q, want the later write", got)
 	}
 }
+
+// A committer that is closed and could not end the lane keeps nobody waiting, and says
+// that the outcome may change yet.
+func TestAnUnknownOutcomeOfAClosedCommitter(t *testing.T) {
+	w := newWorld(t)
+	w.onRevoke = func() error { return rpctypes.ErrPermissionDenied }
+	c := w.openedCommitter(t)
+	w.planBy(func(n int, _ Txn) fault {
+		if n == 1 {
+			return fault{late: true}
+		}
+		return fault{refuse: rpctypes.ErrPermissionDenied}
+	})
+	p := c.Go(putTxn(w.data+"k", "1"))
+	<-p.Done()
+	_, err := p.Result()
+	wantErr(t, err, ErrUnknown)
+	wantErr(t, c.Close(t.Context()), rpctypes.ErrPermissionDenied)
+	select {
+	case <-p.Fixed():
+	case <-time.After(deadline):
+		t.Error("it is waited for although nothing will come")
+	}
+	if !p.isLate() {
+		t.Error("its original may arrive, and it does not say so")
+	}
+}

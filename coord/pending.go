@@ -51,10 +51,16 @@ func (p *Pending) Wait(ctx context.Context) (Result, error) {
 // Fixed is closed once what etcd holds can not be changed by the Txn any more. It is
 // valid once Done is closed, and closed then unless the outcome is [ErrUnknown]: a late
 // original may be applied until its lane has ended, and one that was sent without a lane
-// for as long as what it compares is there.
+// for as long as what it compares is there. A committer that is closed and could not end
+// the lane closes it too, since nothing else will.
 func (p *Pending) Fixed() <-chan struct{} {
 	if p.fixed != nil {
 		return p.fixed
 	}
 	return p.settled
+}
+
+// isLate tells that a late original may be applied yet, although waiting is no use.
+func (p *Pending) isLate() bool {
+	return p.fixed == neverFixed || p.late != nil && p.late.Load()
 }

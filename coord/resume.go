@@ -46,7 +46,7 @@ func resumeSession(ctx context.Context, store *Store, cfg SessionConfig) (*Sessi
 // more, but its lease runs on, and its key and claims stay, so that another
 // process can resume it before the TTL is over. Done closes, with a cause that
 // matches [ErrClosed]. What was handed to the lanes is settled first, and a claim that
-// no caller has, since its answer was lost, is given up. It is bounded
+// no caller has, since its answer was lost or comes too late, is given up. It is bounded
 // by ctx and joins every goroutine of the session.
 func (s *Session) Leave(ctx context.Context) error {
 	s.mu.Lock()

@@ -53,3 +53,36 @@ func TestResumeRefusesWhatIsNoSession(t *testing.T) {
 		}
 	}
 }
+
+// A session is left while a lock is being acquired: no other process knows of that claim,
+// so it is not left with the session.
+func TestLeaveGivesUpWhatIsBeingAcquired(t *testing.T) {
+	t.Parallel()
+	plan, root := &etcdtest.Plan{}, etcdtest.Root(t)
+	s := open(t, etcdtest.Shared(t).Client(t, plan.DialOptions()...), coord.SessionConfig{Root: root, TTL: 60 * time.Second})
+	sent, answer := make(chan struct{}), make(chan struct{})
+	plan.Set(func(c etcdtest.Call) etcdtest.Fate {
+		if c.Puts("/locks/") {
+			close(sent)
+			return etcdtest.Fate{Hold: answer}
+		}
+		return etcdtest.Fate{}
+	})
+	acquired, left := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := coord.NewLock(s, "deploy").Acquire(within(t))
+		acquired <- err
+	}()
+	done(t, "the claim is sent", sent)
+	plan.Set(nil)
+	go func() { left <- s.Leave(within(t)) }()
+	wantErr(t, "acquire", <-acquired, coord.ErrUnknown)
+	close(answer)
+	wantErr(t, "leave", <-left, nil)
+	other := open(t, etcdtest.Shared(t).Client(t), coord.SessionConfig{Root: root})
+	h, err := coord.NewLock(other, "deploy").TryAcquire(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, "release", h.Release(within(t)), nil)
+}

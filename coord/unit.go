@@ -60,6 +60,9 @@ type unit struct {
 	err    error
 	// fixed is closed once the outcome can change no more; nil: it is settled.
 	fixed <-chan struct{}
+	// late tells, once fixed is closed, that the outcome may change all the same; nil: it
+	// may not.
+	late *atomic.Bool
 	// culprit tells that etcd itself refused this unit, alone in its Txn.
 	culprit bool
 }

@@ -180,7 +180,7 @@ func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (er
 // line. What etcd denies is tried again for as long as a dead leader's claim would last;
 // then the session is given up, and its end hands over.
 func (e *Elector) giveUp(ctx context.Context, t *Term) {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.patience())
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(t.TTL(), 5*time.Second))
 	defer cancel()
 	for try := 0; ; try++ {
 		err := t.handOver(within)

@@ -131,3 +131,36 @@ func TestASharedSessionIsGivenUpInOrder(t *testing.T) {
 		t.Error("the session that was given up lives")
 	}
 }
+
+// A session with a long TTL, which others share, is not given up for what a short-lived
+// trouble denies: it is tried for as long as that session would last.
+func TestASharedSessionOutlastsADenial(t *testing.T) {
+	s := sharedStage(t)
+	plan := &etcdtest.Plan{}
+	client := etcdtest.Shared(t).Client(t, plan.DialOptions()...)
+	member := coord.NewMember(client, coord.SessionConfig{Root: s.root, TTL: time.Minute})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- member.Run(ctx) }()
+	defer func() { stop(); must(t, <-ended) }()
+	a := s.enter(client, func(c *election.Config) { c.Member = member })
+	defer func() { _ = a.leaves() }()
+	a.leads()
+	b := s.enter(s.client)
+	s.candidates(1)
+	shared, err := member.Session(within(t))
+	must(t, err)
+	denied := 0
+	plan.Set(func(c etcdtest.Call) etcdtest.Fate {
+		f := denies(c)
+		if f.Refuse != nil {
+			if denied++; denied > 12 { // more than the elector's own TTL has time for
+				return etcdtest.Fate{}
+			}
+		}
+		return f
+	})
+	must(t, a.Resign(within(t)))
+	b.leads()
+	must(t, shared.Err())
+}

@@ -55,7 +55,9 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 		}
 		claim, err := q.take(ctx, s, c)
 		if claim != nil && claim.payloadLost {
-			if err := claim.Fail(ctx, errPayloadLost); err != nil {
+			e := claim.failure(errPayloadLost)
+			if err := claim.close(ctx, e, joint{}); !isClosed(err) {
+				claim.leaveTo(e) // the caller never has it
 				return nil, fmt.Errorf("claim from %s: %w", q.name, err)
 			}
 			continue

@@ -202,6 +202,9 @@ func (r *registration) leave(ctx context.Context) error {
 	switch {
 	case isSessionOver(err):
 		return nil
+	case errors.Is(err, coord.ErrInvalid): // the entry is another process's: so is all that is assigned
+		close(r.left)
+		return nil
 	case err != nil:
 		return fmt.Errorf("leave queue %s: %w", r.q.name, err)
 	}

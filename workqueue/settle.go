@@ -150,11 +150,14 @@ func isClosed(err error) bool {
 // leaveTo leaves the claim to its session's book, since its handler has returned: the
 // event is handed in for as long as the session lives. It is false when it does not.
 func (c *Claim) leaveTo(e event) bool {
-	if c.session == nil {
-		return false
-	}
-	book := c.session.Book()
-	return book.Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) }) && book.Settle(c.fence.Nonce)
+	return c.endBy(e) && c.session.Book().Settle(c.fence.Nonce)
+}
+
+// endBy has the session's book end the claim by an event, should it be left to it. It is
+// false when the claim is out of the book.
+func (c *Claim) endBy(e event) bool {
+	return c.session != nil &&
+		c.session.Book().Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) })
 }
 
 // handIn closes the claim by an event. A refusal that would come again counts as a
@@ -218,7 +221,7 @@ func (c *Claim) way(e event, joined joint) (claims.Way, error) {
 	}
 	w := &wayOut{c: c, at: at, n: n, joined: joined, committer: c.committer()}
 	return claims.Way{
-		Try: w.try, Followed: w.followed,
+		Try: w.try, Followed: w.followed, GivesUp: e.verb == verbRelease,
 		Unknown: func(causes ...error) error {
 			return fmt.Errorf("%w: %w", coord.ErrUnknown, errors.Join(causes...))
 		},

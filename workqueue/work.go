@@ -218,6 +218,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 		w.hooks.Settled(c.job, settled)
 		return
 	}
+	c.endBy(e) //mutant:unknown-handed-in
 	err := c.close(ctx, e, joint{})
 	switch {
 	case errors.Is(err, ErrSettled) && !c.wasGivenBack():

@@ -30,6 +30,7 @@ type Book struct {
 	claims  map[string]*entry
 	closed  bool
 	drained chan struct{} // somebody waits for the last claim to go
+	decided chan struct{} // Leave waits until no claim is being made
 }
 
 // entry is one claim.
@@ -76,6 +77,7 @@ func (b *Book) Hold(nonce string, end End) error {
 		b.claims[nonce] = e
 	}
 	e.end, e.state = end, e.state.after(made)
+	b.decide()
 	return nil
 }
 
@@ -113,7 +115,8 @@ func (b *Book) settle(nonce string, why event) bool {
 		return e != nil
 	}
 	e.state = e.state.after(why)
-	if b.closed || !b.behind(func(ctx context.Context) { b.reconcile(ctx, nonce, e) }) {
+	b.decide()
+	if !b.behind(func(ctx context.Context) { b.reconcile(ctx, nonce, e) }) {
 		b.remove(nonce)
 		return false
 	}
@@ -182,6 +185,7 @@ func (b *Book) move(nonce string, ev event) {
 // remove is called with mu held.
 func (b *Book) remove(nonce string) {
 	delete(b.claims, nonce)
+	b.decide()
 	if b.drained != nil && len(b.claims) == 0 {
 		close(b.drained)
 		b.drained = nil
@@ -234,13 +238,42 @@ func (b *Book) Close(ctx context.Context, except string) error {
 	return err
 }
 
-// Leave refuses new claims and ends those that are abandoned, which no other process
-// knows: the session goes on elsewhere, with what is held. It returns what could not be
-// ended; the session's lease will.
+// Leave refuses new claims, waits until none is being made, and ends those that are
+// abandoned, which no other process knows: the session goes on elsewhere, with what is
+// held. It returns what could not be ended; the session's lease will.
 func (b *Book) Leave(ctx context.Context) error {
+	select {
+	case <-b.made():
+	case <-ctx.Done():
+	}
 	err := endAll(ctx, b.shut(func(_ string, s state) bool { return s == abandoned }))
 	b.leave("")
 	return err
+}
+
+// made refuses new claims, and is closed once none is being made.
+func (b *Book) made() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	decided := make(chan struct{})
+	b.decided = decided
+	b.decide()
+	return decided
+}
+
+// decide tells Leave when no claim is being made. Called with mu held.
+func (b *Book) decide() {
+	if b.decided == nil {
+		return
+	}
+	for _, e := range b.claims {
+		if e.state == claiming {
+			return
+		}
+	}
+	close(b.decided)
+	b.decided = nil
 }
 
 // shut refuses new claims, and returns how to end those that are wanted.

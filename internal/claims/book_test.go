@@ -158,3 +158,35 @@ func TestLeaveEndsWhatIsAbandoned(t *testing.T) {
 		}
 	})
 }
+
+// A claim that is being made while the session is left is known to no other process
+// either: its caller, who hears of it meanwhile, leaves it to the book.
+func TestLeaveWaitsForWhatIsBeingMade(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		end, calls := failing(0)
+		_, _ = r.Track("unsure", end), r.Track("refused", end)
+		left := make(chan error, 1)
+		go func() { left <- r.Leave(t.Context()) }()
+		synctest.Wait()
+		if r.Track("new", end) != ErrOver {
+			t.Error("a book that is being left takes claims")
+		}
+		r.Untrack("refused")
+		r.Settle("unsure")
+		if err := <-left; err != nil || *calls == 0 || r.Len() != 0 {
+			t.Errorf("%v, ended %d, left %d", err, *calls, r.Len())
+		}
+	})
+}
+
+// It waits no longer than its ctx.
+func TestLeaveIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		_ = r.Track("n", nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Leave(ctx); err != nil || r.Len() != 0 {
+			t.Errorf("%v, left %d", err, r.Len())
+		}
+	})
+}

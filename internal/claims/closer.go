@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 )
 
 // Verdict is what came of one try to close a claim.
@@ -27,14 +26,12 @@ const (
 type Outcome struct {
 	Verdict Verdict
 	Err     error // nil only with Applied and Again
-	// Fixed is closed once a try that is unsure can change nothing any more; nil: it
-	// can change nothing.
+	// Fixed is closed once a try that is unsure can change nothing any more, or waiting
+	// for that is no use; nil: there is nothing to wait for.
 	Fixed <-chan struct{}
-	// Loose: nothing tells when an unsure try can change nothing any more. That the
-	// claim is current proves nothing then.
-	Loose bool
-	// Gone is closed when whatever closes Fixed has ended, nil: it lasts.
-	Gone <-chan struct{}
+	// Loose, asked behind Fixed, tells that the try may change something yet. That the
+	// claim is current proves nothing then. nil: it may not.
+	Loose func() bool
 }
 
 // Way is one way out of a claim.
@@ -50,6 +47,9 @@ type Way struct {
 	Unknown func(causes ...error) error
 	// Over is called once the claim is closed, nil, or somebody else's, with why.
 	Over func(err error)
+	// GivesUp tells that its caller has no more use for the claim: where it was refused
+	// behind a caller that has left, the claim is abandoned, not open.
+	GivesUp bool
 	// Reopen leaves the closer open for further calls when the claim is over: they are
 	// refused by etcd, and leave their evidence.
 	Reopen bool
@@ -74,6 +74,7 @@ type Closer struct {
 type attempt struct {
 	done chan struct{}
 	err  error // valid once done is closed
+	left bool  // its caller has gone; under the closer's mu
 }
 
 // NewCloser returns the closer of a claim that stands in the book under that nonce; book
@@ -104,13 +105,24 @@ func (c *Closer) Close(ctx context.Context, w Way) error {
 			select {
 			case <-a.done:
 			case <-ctx.Done():
-				return w.Unknown(context.Cause(ctx))
+				if !mine || c.leave(a) {
+					return w.Unknown(context.Cause(ctx))
+				}
 			}
 		}
 		if mine {
 			return a.err
 		}
 	}
+}
+
+// leave notes that the attempt goes on without its caller. It is false when the attempt
+// has just ended.
+func (c *Closer) leave(a *attempt) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.left = true
+	return c.now == a
 }
 
 // begin starts an attempt, or joins the one under way.
@@ -149,9 +161,12 @@ func (c *Closer) finish(a *attempt, w Way, ctx context.Context, short event) {
 	if came == closed {
 		w.Over(a.err)
 	}
-	c.tell(came) // before the next attempt can begin
 	c.mu.Lock()
 	c.now = nil
+	if came == open && a.left && w.GivesUp { //mutant:given-up-behind
+		came = deserted
+	}
+	c.tell(came) // before the next attempt can begin
 	if came == closed && !w.Reopen {
 		c.over, c.taken = true, a.err
 	}
@@ -211,8 +226,8 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 		case o.Verdict == Applied:
 			return closed, nil
 		case o.Verdict == Unsure:
-			doubt = o.Err
-			loose = !o.awaitFixed(ctx) || loose //mutant:doubt-fixed
+			o.awaitFixed(ctx) //mutant:doubt-fixed
+			doubt, loose = o.Err, loose || o.Loose != nil && o.Loose()
 		case o.Verdict == Again:
 		case doubt != nil: //mutant:close-in-doubt
 			return w.read(ctx, doubt, o, loose)
@@ -233,34 +248,16 @@ func (w Way) run(ctx context.Context) (came event, err error) {
 	}
 }
 
-// goneFor is how long Fixed is waited for once what closes it has ended.
-const goneFor = 2 * time.Second
-
-// awaitFixed waits until what is unsure can change no more. It is false when nothing
-// says that it cannot, or ctx ended.
-func (o Outcome) awaitFixed(ctx context.Context) bool {
-	switch {
-	case o.Loose:
-		return false
-	case o.Fixed == nil:
-		return true
+// awaitFixed waits until what is unsure can change no more, as far as that can be waited
+// for, or ctx ends.
+func (o Outcome) awaitFixed(ctx context.Context) {
+	if o.Fixed == nil {
+		return
 	}
 	select {
 	case <-o.Fixed:
-		return true
 	case <-ctx.Done():
-		return false
-	case <-o.Gone:
 	}
-	late := time.NewTimer(goneFor)
-	defer late.Stop()
-	select {
-	case <-o.Fixed:
-		return true
-	case <-ctx.Done():
-	case <-late.C:
-	}
-	return false
 }
 
 // read decides an outcome in doubt by what followed the claim; o is the last try's.

@@ -48,7 +48,7 @@ func TestCloserJudges(t *testing.T) {
 	applied, again := Outcome{Verdict: Applied}, Outcome{Verdict: Again}
 	unsure, fenced := Outcome{Verdict: Unsure, Err: errLost}, Outcome{Verdict: Fenced, Err: errFenced}
 	denied, loose := Outcome{Verdict: Refused, Err: errDenied}, unsure
-	loose.Loose = true
+	loose.Loose = func() bool { return true }
 	for name, c := range map[string]struct {
 		tries    []Outcome
 		followed Verdict
@@ -209,22 +209,29 @@ func TestReopen(t *testing.T) {
 	})
 }
 
-// A doubt that nothing will ever settle, since its session is closed, holds up nothing
-// for ever; that the claim is current proves nothing then.
-func TestDoubtDoesNotWaitForWhatHasEnded(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		gone := make(chan struct{})
-		s := &script{tries: []Outcome{{Verdict: Unsure, Err: errLost, Fixed: make(chan struct{}), Gone: gone}, {Verdict: Refused, Err: errDenied}}, followed: Refused}
-		result := make(chan error, 1)
-		go func() { result <- NewCloser(nil, "", r.behind).Close(t.Context(), s.way()) }()
-		<-time.After(time.Minute) // of the bubble
-		synctest.Wait()
-		if s.n != 1 {
-			t.Errorf("%d tries while the first may arrive yet", s.n)
-		}
-		close(gone)
-		if err := <-result; !errors.Is(err, errUnknown) {
-			t.Errorf("got %v, want unknown", err)
-		}
-	})
+// What was refused behind a caller that has left is open again, for the next call; where
+// the caller gave the claim up there is none, and the claim is abandoned.
+func TestRefusedBehindItsCaller(t *testing.T) {
+	for _, givesUp := range []bool{false, true} {
+		bubble(t, func(t *testing.T, r *rig) {
+			end, calls := failing(0)
+			_ = r.Hold("n", end)
+			s, answer := &script{tries: []Outcome{{Verdict: Unsure, Err: errLost}, {Verdict: Refused, Err: errDenied}}, followed: Refused}, make(chan struct{})
+			s.tries[0].Fixed = answer
+			way := s.way()
+			way.GivesUp = givesUp
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := NewCloser(r.Book, "n", r.behind).Close(ctx, way); !errors.Is(err, errUnknown) {
+				t.Errorf("the caller that leaves: %v", err)
+			}
+			close(answer)
+			<-time.After(time.Minute) // of the bubble
+			synctest.Wait()
+			if want := map[bool]int{true: 1}[givesUp]; *calls != want {
+				t.Errorf("gives up %v: ended %d times, want %d", givesUp, *calls, want)
+			}
+			r.Untrack("n")
+		})
+	}
 }

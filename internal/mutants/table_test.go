@@ -161,6 +161,8 @@ var table = []mutant{
 	{at: "inbox-owner", what: "an inbox entry is this session's claim", how: drop, pkg: "workqueue", run: "TestAnInboxHoldsOwnClaimsOnly"},
 	{at: "inbox-key", what: "an inbox entry names the job of its key", how: drop, pkg: "workqueue", run: "TestAnInboxHoldsOwnClaimsOnly"},
 	{at: "inbox-beside", what: "what lies beside is read under the claim", how: never, pkg: "workqueue", run: "TestAnAssignmentThatIsOverIsMissed"},
+	{at: "given-up-behind", what: "what was given up behind its caller has no holder", how: never, pkg: "internal/claims", run: "TestRefusedBehindItsCaller"},
+	{at: "unknown-handed-in", what: "a result in doubt is handed in from the first moment on", how: drop, pkg: "workqueue", run: "TestAResultInDoubtIsNotGivenBack"},
 	{at: "settle-once", what: "a claim is settled once", how: never, pkg: "internal/claims", run: "TestALaterCallHasItsTurn|TestCloserJudges"},
 	{at: "settle-later-job", what: "a later job of the id is no success", how: drop, pkg: "workqueue", run: "TestEndedAs"},
 	{at: "retention-lease-dead", what: "a dead retention lease is replaced", how: "return o", pkg: "workqueue", run: "TestDeadRetentionLease"},
