@@ -156,7 +156,7 @@ func (r *laneRun) moves() (moves []move) {
 	}
 	moves = append(moves, r.denials()...)
 	moves = append(moves, r.twice.moves(r)...)
-	for i := range r.b.late {
+	for i := range r.b.lateNow() {
 		moves = append(moves, move{fmt.Sprintf("late request %d arrives", i), func() { r.arrive(i) }})
 	}
 	if r.foreign > 0 {
@@ -209,9 +209,18 @@ func (r *laneRun) decide(h *heldRequest, arrives bool, answer error) {
 }
 
 func (r *laneRun) arrive(i int) {
+	r.b.mu.Lock()
+	defer r.b.mu.Unlock()
 	t := r.b.late[i]
 	r.b.late = slices.Delete(r.b.late, i, i+1)
 	_, _ = r.b.apply(t)
+}
+
+// lateNow is how many requests are late.
+func (b *heldBackend) lateNow() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.late)
 }
 
 func (r *laneRun) other(op clientv3.Op) {
@@ -303,7 +312,7 @@ func (r *laneRun) play(more func() bool) error {
 		m.do()
 	}
 	r.close(time.Minute)
-	for len(r.b.late) > 0 { // what is late arrives after all
+	for r.b.lateNow() > 0 { // what is late arrives after all
 		r.arrive(0)
 	}
 	return nil

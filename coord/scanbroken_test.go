@@ -23,7 +23,7 @@ func TestABrokenListIsNoCancellation(t *testing.T) {
 	store, err := coord.NewStore(cl, etcdtest.Root(t), nil)
 	must(t, err)
 	prefix := store.Keys().Root() + "x/"
-	const n, size = 64, 256 << 10
+	const n, size = 24, 128 << 10
 	for i := range n {
 		_, err := cluster.Client(t).Put(within(t), fmt.Sprintf("%s%03d", prefix, i), string(make([]byte, size)))
 		must(t, err)
