@@ -158,3 +158,31 @@ func TestARefusedWorkerHasNothingToLeave(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A worker that may not register claims for itself all the same. It leaves nothing behind:
+// the next one of its session works, and the session is well.
+func TestAWorkerThatCouldNotRegister(t *testing.T) {
+	p := newTroubled(t)
+	p.plan.Set(func(c etcdtest.Call) etcdtest.Fate {
+		if c.Writes("/workers/") {
+			return etcdtest.Fate{Refuse: rpctypes.ErrGRPCPermissionDenied}
+		}
+		return etcdtest.Fate{}
+	})
+	m := runMember(t, p.own, p.root)
+	for _, id := range []string{"first", "second"} {
+		enqueue(t, p.seen, workqueue.Params{ID: id})
+		w := run(t, p.q, workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+		wait(t, p.seen, id)
+		if err := w.stop(t); err != nil {
+			t.Error(err)
+		}
+	}
+	s, err := m.Session(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Healthz(); err != nil || s.Book().Len() != 0 {
+		t.Errorf("healthz: %v; %d in the book", err, s.Book().Len())
+	}
+}

@@ -86,6 +86,9 @@ func (r *registration) put(ctx context.Context, rec workerRecord) error {
 		got, err := r.s.Committer().Do(ctx, r.q.txns.register(session{r.s.ID(), r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
 		switch {
 		case err != nil:
+			if !errors.Is(err, coord.ErrUnknown) { // it was certainly not written
+				r.nonces = r.nonces[:len(r.nonces)-1]
+			}
 			return err
 		case got.Succeeded:
 			r.rev, r.nonces = got.Revision, nil
@@ -104,6 +107,13 @@ func (r *registration) put(ctx context.Context, rec workerRecord) error {
 		}
 	}
 	return conflict("register worker", errChanging)
+}
+
+// written tells whether an entry of ours is there, or may be.
+func (r *registration) written() bool {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.rev != 0 || len(r.nonces) > 0
 }
 
 // mayFollow tells whether a first write may take the place of what is there: an entry
@@ -195,8 +205,12 @@ func (w *Worker) unregister(r *registration) {
 // ends: behind it no assignment is applied that was made on older knowledge. After an
 // error it is called again.
 func (r *registration) leave(ctx context.Context) error {
-	if r.s.Err() != nil {
+	switch {
+	case r.s.Err() != nil:
 		return nil // its lease takes the entry along, and what was assigned is an orphan
+	case !r.written(): //mutant:leave-unwritten
+		close(r.left)
+		return nil
 	}
 	err := r.put(ctx, workerRecord{Kinds: r.kinds, Left: true})
 	switch {

@@ -22,8 +22,8 @@ import (
 //   - [*coord.FencedError], which matches [coord.ErrFenced]: refused, somebody else
 //     owns the job now, or it is over;
 //   - [ErrSettled]: another call has closed the claim;
-//   - [coord.ErrUnknown]: ctx ended first, and the write goes on behind, or the outcome
-//     cannot be found out;
+//   - [coord.ErrUnknown]: ctx ended first, and the write goes on behind, unless another
+//     call's was under way; or the outcome cannot be found out;
 //   - any other error: nothing was written, and the claim is open as before. Such is a
 //     result larger than [MaxResult], a [coord.InputError].
 //

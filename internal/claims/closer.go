@@ -47,8 +47,8 @@ type Way struct {
 	Unknown func(causes ...error) error
 	// Over is called once the claim is closed, nil, or somebody else's, with why.
 	Over func(err error)
-	// GivesUp tells that its caller has no more use for the claim: where it was refused
-	// behind a caller that has left, the claim is abandoned, not open.
+	// GivesUp tells that its caller has no more use for the claim: once the caller has
+	// left, and nothing was applied, the claim is abandoned, not open.
 	GivesUp bool
 	// Reopen leaves the closer open for further calls when the claim is over: they are
 	// refused by etcd, and leave their evidence.
@@ -74,7 +74,9 @@ type Closer struct {
 type attempt struct {
 	done chan struct{}
 	err  error // valid once done is closed
-	left bool  // its caller has gone; under the closer's mu
+	// deserted: a caller has left that gave the claim up, its own or one that waits
+	// behind it. Under the closer's mu.
+	deserted bool
 }
 
 // NewCloser returns the closer of a claim that stands in the book under that nonce; book
@@ -105,7 +107,7 @@ func (c *Closer) Close(ctx context.Context, w Way) error {
 			select {
 			case <-a.done:
 			case <-ctx.Done():
-				if !mine || c.leave(a) {
+				if c.leave(a, w) {
 					return w.Unknown(context.Cause(ctx))
 				}
 			}
@@ -116,12 +118,12 @@ func (c *Closer) Close(ctx context.Context, w Way) error {
 	}
 }
 
-// leave notes that the attempt goes on without its caller. It is false when the attempt
-// has just ended.
-func (c *Closer) leave(a *attempt) bool {
+// leave notes that the attempt goes on without a caller who asked for w. It is false when
+// the attempt has just ended.
+func (c *Closer) leave(a *attempt, w Way) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.left = true
+	a.deserted = a.deserted || w.GivesUp
 	return c.now == a
 }
 
@@ -163,7 +165,7 @@ func (c *Closer) finish(a *attempt, w Way, ctx context.Context, short event) {
 	}
 	c.mu.Lock()
 	c.now = nil
-	if came == open && a.left && w.GivesUp { //mutant:given-up-behind
+	if came == open && a.deserted { //mutant:given-up-behind
 		came = deserted
 	}
 	c.tell(came) // before the next attempt can begin

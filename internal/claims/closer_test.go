@@ -235,3 +235,31 @@ func TestRefusedBehindItsCaller(t *testing.T) {
 		})
 	}
 }
+
+// The same for one that waited behind another call, and left before its turn.
+func TestGivenUpBehindAnotherCall(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		end, calls := failing(0)
+		_ = r.Hold("n", end)
+		closer, answer := NewCloser(r.Book, "n", r.behind), make(chan struct{})
+		first := &script{tries: []Outcome{{Verdict: Unsure, Err: errLost, Fixed: answer}, {Verdict: Refused, Err: errDenied}}, followed: Refused}
+		result := make(chan error, 1)
+		go func() { result <- closer.Close(t.Context(), first.way()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		way := (&script{}).way()
+		way.GivesUp = true
+		if err := closer.Close(ctx, way); !errors.Is(err, errUnknown) {
+			t.Errorf("the caller that leaves: %v", err)
+		}
+		close(answer)
+		if err := <-result; !errors.Is(err, errDenied) {
+			t.Errorf("the first call: %v", err)
+		}
+		<-r.Drained()
+		if *calls != 1 {
+			t.Errorf("ended %d times", *calls)
+		}
+	})
+}
