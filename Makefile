@@ -64,6 +64,14 @@ explore: ## Search the large worlds of the explorer: minutes
 soak: ## Chaos for hours, each round with a new seed (SOAK=12 rounds of about 25 minutes)
 	$(GO) test ./integration -run '^TestChaos$$' -count=$(SOAK) -failfast -timeout 0 -v -artifacts -outputdir $(CURDIR) -duration 5m
 
+.PHONY: rest
+rest: ## Chaos of a minute, ten seeds, one and three members, both modes; tells when all was at rest (1 h)
+	@set -e; $(GO) test -c -o $(BIN)/integration.test ./integration; cd integration; \
+	for seed in 101 102 103 104 105 106 107 108 109 110; do for members in 1 3; do for mode in claim dispatch; do \
+		../$(BIN)/integration.test -test.run '^TestChaos$$' -test.v -test.timeout 10m -seed $$seed -duration 60s -members $$members -mode $$mode \
+			| grep -E 'quiescence:|summary:|^(---|FAIL|ok|panic)'; \
+	done; done; done
+
 .PHONY: mutants
 mutants: ## Take each safety check out and see a test fail; writes docs/mutants.md (10 min; some: MUTANTS=^fence-)
 	$(GO) test -count=1 -timeout 3h -parallel 4 -v ./internal/mutants -run TestMutantsAreCaught -mutants '$(MUTANTS)' -write

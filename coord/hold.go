@@ -105,7 +105,8 @@ func (h *Hold) Release(ctx context.Context) error {
 
 // Transfer hands the claim over, in one Txn, to the waiter of the session named,
 // so that there is no moment without an owner. Without such a waiter it returns
-// [ErrRefused] and changes nothing. Otherwise it is like [Hold.Release].
+// [ErrRefused] and changes nothing, and for a hold that was given up otherwise
+// [ErrClosed]. Otherwise it is like [Hold.Release].
 func (h *Hold) Transfer(ctx context.Context, sid string) error {
 	err := h.closer.Close(ctx, h.way(func(v claimView) (Txn, string, error) {
 		e, err := v.waiter(sid, h.c.keys.what)
@@ -114,6 +115,9 @@ func (h *Hold) Transfer(ctx context.Context, sid string) error {
 		}
 		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), e.Claim, nil
 	}))
+	if errors.Is(err, claims.ErrSettled) { // by another call, to the first in line or nobody
+		return fmt.Errorf("transfer %s: hold %w", h.c.keys.what, ErrClosed)
+	}
 	return h.givenUp(err)
 }
 

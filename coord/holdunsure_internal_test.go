@@ -205,3 +205,34 @@ func TestReleaseWithoutALane(t *testing.T) {
 	l.planBy(nil)
 	l.nothingLeft(a)
 }
+
+// A hold that was released went to the first in line: a transfer afterwards did nothing.
+func TestATransferAfterARelease(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	a, b, c := l.session(t), l.session(t), l.session(t)
+	h := <-l.acquires(within(t), a)
+	second, third := l.acquires(within(t), b), l.acquires(within(t), c)
+	l.held(a, 2)
+	wantErr(t, h.Release(within(t)), nil)
+	wantErr(t, h.Release(within(t)), nil)
+	wantErr(t, h.Transfer(within(t), c.id), ErrClosed)
+	for _, got := range []<-chan *Hold{second, third} {
+		go func() { _ = (<-got).Release(within(t)) }()
+	}
+	l.nothingLeft(a, b, c)
+}
+
+// held blocks until a session holds the lock and so many wait.
+func (l *line) held(s *Session, waiters int) {
+	l.t.Helper()
+	for ctx := within(l.t); ; {
+		st, err := l.store.LockState(ctx, "l")
+		if ctx.Err() != nil {
+			l.t.Fatalf("the lock is %q's, %d wait: %v", st.Owner, len(st.Waiters), err)
+		}
+		if err == nil && st.Owner == s.id && len(st.Waiters) == waiters {
+			return
+		}
+	}
+}
