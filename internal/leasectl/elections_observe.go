@@ -32,7 +32,7 @@ unknown means that etcd could not tell lately, never that nobody leads.`,
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
 				ctx, stop := a.whileRead(cmd.Context())
 				defer stop()
-				return a.observe(ctx, c, args[0], format, changes)
+				return orUnread(ctx, a.observe(ctx, c, args[0], format, changes))
 			})
 		},
 	}

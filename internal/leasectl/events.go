@@ -50,7 +50,7 @@ Types of events: ` + wrapList(eventTypes, 4) + `.`,
 				ctx, stop := a.whileRead(cmd.Context())
 				defer stop()
 				defer watchOver(ctx, c, a.notef)()
-				return o.follow(ctx, a, store, p)
+				return orUnread(ctx, o.follow(ctx, a, store, p))
 			})
 		},
 	}

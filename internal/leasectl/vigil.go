@@ -2,6 +2,7 @@ package leasectl
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -107,7 +108,7 @@ func (t *target) silence(ctx context.Context) string {
 // goes on while etcd gives no answer, of which the vigil tells; outlast rests before it says so. over ends the wait.
 func outlast(ctx context.Context, begun bool, over <-chan time.Time, err error) error {
 	if !begun || exitCode(err) != exitUnreachable {
-		return err
+		return orUnread(ctx, err)
 	}
 	rest := time.NewTimer(vigilRest)
 	defer rest.Stop()
@@ -119,6 +120,15 @@ func outlast(ctx context.Context, begun bool, over <-chan time.Time, err error) 
 	case <-rest.C:
 		return nil
 	}
+}
+
+// orUnread is err, unless nobody reads what the command prints any more: whatever that broke off is no error.
+func orUnread(ctx context.Context, err error) error {
+	var unread *commandEnded
+	if err != nil && errors.As(context.Cause(ctx), &unread) {
+		return unread
+	}
+	return err
 }
 
 func later(a, b time.Time) time.Time {
