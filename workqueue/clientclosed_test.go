@@ -109,8 +109,9 @@ func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
 	}
 	results := map[string]chan error{}
 	for name, call := range underWay {
-		results[name] = make(chan error, 1)
-		go func() { results[name] <- call() }()
+		result := make(chan error, 1)
+		results[name] = result
+		go func() { result <- call() }()
 	}
 	receive(t, leading, "the elector leads")
 	if _, err := member.Session(bounded(t)); err != nil {
