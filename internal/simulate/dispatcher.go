@@ -60,15 +60,15 @@ func (t *trial) hireDispatcher(ctx context.Context, k int) (*dispatcher, error) 
 	return &dispatcher{n: n, q: q, d: d}, nil
 }
 
-// live dispatches until ctx ends or the node dies, and leaves nothing behind; after
+// live dispatches until the trial ends or the node dies, and leaves nothing behind; after
 // a death, a while later.
-func (d *dispatcher) live(ctx context.Context, sim *simulation) {
-	ctx, stop := context.WithCancel(ctx)
+func (d *dispatcher) live(trial context.Context, sim *simulation) {
+	ctx, stop := context.WithCancel(trial)
 	defer stop()
 	dispatched := make(chan error, 1)
 	go func() { dispatched <- d.d.Run(ctx) }()
 	select {
-	case <-dispatched: // only when ctx ended: its configuration is valid
+	case <-dispatched: // only when the trial ended: its configuration is valid
 		_ = d.q.Close()
 		d.n.close()
 	case <-d.n.dead:
@@ -78,6 +78,7 @@ func (d *dispatcher) live(ctx context.Context, sim *simulation) {
 			remains.Go(func() { <-dispatched })
 			_ = d.q.Close()
 			remains.Wait()
+			<-trial.Done() // until then the proxy keeps what the dead one sent
 			d.n.close()
 		})
 	}
