@@ -142,6 +142,7 @@ var table = []mutant{
 	{at: "remove-left", what: "remove: no worker came meanwhile", how: drop, pkg: "workqueue", run: everyCompare},
 	{at: "register-session", what: "register: the session lives", how: drop, pkg: "workqueue", run: everyCompare + "|TestALostSessionDoesNotRegister"},
 	{at: "register-order", what: "register: a late entry does not come back", how: drop, pkg: "workqueue", run: everyCompare},
+	{at: "leave-unwritten", what: "leave: an entry never written has nothing to be left", how: never, pkg: "workqueue", run: "TestAWorkerThatCouldNotRegister"},
 	{at: "join-new", what: "complete with: the next job is new", how: drop, pkg: "workqueue", run: everyCompare + "|TestCompleteWithIsAllOrNothing"},
 	{at: "join-outside-root", what: "complete with: no writes under the root", how: "return j, nil", pkg: "workqueue", run: "TestCompleteWithRefusesWhatCannotJoin"},
 
