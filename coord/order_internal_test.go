@@ -286,16 +286,7 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 		}
 	}
 	c := w.openedCommitter(t)
-	w.planBy(func(n int, txn Txn) fault {
-		if n == 1 {
-			return fault{late: true}
-		}
-		return fault{refuse: rpctypes.ErrPermissionDenied}
-	})
-	p := c.Go(putTxn(w.data+"k", "1"))
-	<-p.Done()
-	_, err := p.Result()
-	wantErr(t, err, ErrUnknown)
+	p := w.unsettled(t, c)
 	select {
 	case <-p.Fixed():
 		t.Error("fixed, although its original may arrive")
@@ -322,12 +313,10 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 	}
 }
 
-// A committer that is closed and could not end the lane keeps nobody waiting, and says
-// that the outcome may change yet.
-func TestAnUnknownOutcomeOfAClosedCommitter(t *testing.T) {
-	w := newWorld(t)
-	w.onRevoke = func() error { return rpctypes.ErrPermissionDenied }
-	c := w.openedCommitter(t)
+// unsettled writes key k with an outcome that stays unknown: its original is still under
+// way, and every later Txn is denied.
+func (w *world) unsettled(t *testing.T, c *Committer) *Pending {
+	t.Helper()
 	w.planBy(func(n int, _ Txn) fault {
 		if n == 1 {
 			return fault{late: true}
@@ -338,6 +327,16 @@ func TestAnUnknownOutcomeOfAClosedCommitter(t *testing.T) {
 	<-p.Done()
 	_, err := p.Result()
 	wantErr(t, err, ErrUnknown)
+	return p
+}
+
+// A committer that is closed and could not end the lane keeps nobody waiting, and says
+// that the outcome may change yet.
+func TestAnUnknownOutcomeOfAClosedCommitter(t *testing.T) {
+	w := newWorld(t)
+	w.onRevoke = func() error { return rpctypes.ErrPermissionDenied }
+	c := w.openedCommitter(t)
+	p := w.unsettled(t, c)
 	wantErr(t, c.Close(t.Context()), rpctypes.ErrPermissionDenied)
 	select {
 	case <-p.Fixed():

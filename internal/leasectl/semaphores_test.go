@@ -11,17 +11,24 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
-// A semaphore's permits are looked at and taken as locks are, each by its number.
-func TestSemaphoresAreLookedAtAndTaken(t *testing.T) {
-	t.Parallel()
+// holder opens a session on an etcd of its own; a minute bounds what is done with it.
+func holder(t *testing.T) (context.Context, *embedetcd.Cluster, *coord.Session) {
+	t.Helper()
 	etcd := startEtcd(t, embedetcd.Config{Fast: true})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	s, err := coord.OpenSession(ctx, etcdtest.NewClient(t, etcd.Endpoints()), coord.SessionConfig{Identity: "holder"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+	t.Cleanup(func() { _ = s.Close(context.WithoutCancel(ctx)) })
+	return ctx, etcd, s
+}
+
+// A semaphore's permits are looked at and taken as locks are, each by its number.
+func TestSemaphoresAreLookedAtAndTaken(t *testing.T) {
+	t.Parallel()
+	ctx, etcd, s := holder(t)
 	var taken *coord.Hold // of gpu/1
 	for i, name := range []string{"a/b", "gpu", "gpu"} {
 		h, err := coord.NewSemaphore(s, name, min(i+1, 2)).Acquire(ctx)
@@ -74,14 +81,7 @@ func TestSemaphoresAreLookedAtAndTaken(t *testing.T) {
 // What a list prints of a permit, its reference or the cell of its name, is taken back and means that one.
 func TestPermitsAreTakenBackAsPrinted(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	s, err := coord.OpenSession(ctx, etcdtest.NewClient(t, etcd.Endpoints()), coord.SessionConfig{Identity: "holder"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = s.Close(context.WithoutCancel(ctx)) }()
+	ctx, etcd, s := holder(t)
 	names := map[string]string{ // as -o name prints them
 		"gpu": "gpu/0", "a/b": "a%2Fb/0", "my own": "my%20own/0", "100%": "100%25/0", "x%2Fy": "x%252Fy/0", "n/7": "n%2F7/0", "n": "n/0",
 		"semaphore": "semaphore/0", "semaphore/0": "semaphore%2F0/0", "0": "0/0", "-rf": "-rf/0", "zw\u200bid": "zw%E2%80%8Bid/0",
