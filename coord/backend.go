@@ -36,8 +36,8 @@ type Txn struct {
 	InOrder bool
 }
 
-// reads is a key that may be read by whoever may send the Txn: one that it compares, or
-// else gets. Every Txn of ours has one.
+// reads is a key that every permission to send the Txn includes reading: one that it
+// compares, or else gets. Every Txn of ours has one.
 func (t Txn) reads() string {
 	if len(t.If) > 0 {
 		return string(t.If[0].KeyBytes())

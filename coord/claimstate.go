@@ -179,8 +179,8 @@ func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name s
 	return all, nil
 }
 
-// sessionsAt reads at which revisions the sessions that lived then had begun; of
-// nothing nobody is the owner.
+// sessionsAt reads at which revisions the sessions that lived then had begun.
+// Without claims it reads nothing: there is no owner to look up.
 func (s *Store) sessionsAt(ctx context.Context, rev int64, claims int) (map[string]int64, error) {
 	if claims == 0 {
 		return nil, nil

@@ -9,8 +9,7 @@ import (
 )
 
 // checkClient refuses a client that cannot work: one that lacks a part, or whose reads
-// and watches are of different keys, so that whoever waits for a change would wait for
-// ever.
+// and watches are of different keys: with such a one, a wait for a change never ends.
 func checkClient(client *clientv3.Client) error {
 	switch {
 	case client == nil:

@@ -115,7 +115,7 @@ func (h *Hold) Transfer(ctx context.Context, sid string) error {
 		}
 		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), e.Claim, nil
 	}))
-	if errors.Is(err, claims.ErrSettled) { // by another call, to the first in line or nobody
+	if errors.Is(err, claims.ErrSettled) { // another call transferred or released it
 		return fmt.Errorf("transfer %s: hold %w", h.c.keys.what, ErrClosed)
 	}
 	return h.givenUp(err)

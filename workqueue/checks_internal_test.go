@@ -1,11 +1,13 @@
 package workqueue
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -75,20 +77,27 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 	}
 }
 
-// An assignment that is over by the time its worker begins is no attempt: what lies
-// beside the job may be another job's.
-func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
+// openServed opens a queue under a root of its own, and a session that may serve it.
+func openServed(t *testing.T) (*clientv3.Client, *Queue, *coord.Session) {
+	t.Helper()
 	client, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
 	q, err := Open(t.Context(), client, Config{Queue: "q", Root: root})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer q.Close()
+	t.Cleanup(func() { q.Close() })
 	s, err := coord.OpenSession(t.Context(), client, coord.SessionConfig{Root: root})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close(t.Context())
+	t.Cleanup(func() { s.Close(context.WithoutCancel(t.Context())) })
+	return client, q, s
+}
+
+// An assignment that is over by the time its worker begins is no attempt: what lies
+// beside the job may be another job's.
+func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
+	_, q, s := openServed(t)
 	r, _ := jobIn("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
 	if c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: 7}, false); !errors.Is(err, errMissed) {

@@ -344,18 +344,7 @@ func TestADoneJobNeedsALease(t *testing.T) {
 // The registration of a session that the server has given up would linger for as
 // long as its lease, and draw jobs to nobody.
 func TestALostSessionDoesNotRegister(t *testing.T) {
-	client := etcdtest.Shared(t).Client(t)
-	root := etcdtest.Root(t)
-	q, err := Open(t.Context(), client, Config{Queue: "q", Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	s, err := coord.OpenSession(t.Context(), client, coord.SessionConfig{Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close(t.Context())
+	client, q, s := openServed(t)
 	w := &Worker{q: q, cfg: WorkerConfig{}.withDefaults()}
 	registered := func() bool {
 		resp, err := client.Get(t.Context(), q.keys.Worker(s.ID()))

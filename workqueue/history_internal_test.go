@@ -132,17 +132,7 @@ func TestAnInboxTellsHistoriesApart(t *testing.T) {
 // What lies beside a job is not read for an assignment of another history, which the
 // job's key has the revision of.
 func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
-	client, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
-	q, err := Open(t.Context(), client, Config{Queue: "q", Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	s, err := coord.OpenSession(t.Context(), client, coord.SessionConfig{Root: root})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close(t.Context())
+	client, q, s := openServed(t)
 	r, _ := jobIn("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
 	value, err := r.encode()
