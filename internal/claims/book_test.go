@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,11 +48,12 @@ func bubble(t *testing.T, f func(t *testing.T, r *rig)) {
 	})
 }
 
-// failing is an End that fails n times.
-func failing(n int) (end End, calls *int) {
-	calls = new(int)
+// failing is an End that fails n times. The reconciler and one who leaves the book may
+// call it at the same time.
+func failing(n int64) (end End, calls *atomic.Int64) {
+	calls = new(atomic.Int64)
 	return func(context.Context) error {
-		if *calls++; *calls <= n {
+		if calls.Add(1) <= n {
 			return errors.New("denied")
 		}
 		return nil
@@ -77,8 +79,8 @@ func TestReconcilerEndsWhatIsAbandoned(t *testing.T) {
 					t.Error("a claim that cannot be ended is no trouble")
 				}
 				<-r.Drained()
-				if *calls != 21 || len(r.reported) != 1 || r.Trouble() != nil {
-					t.Errorf("ended after %d calls, reported %v, trouble %v", *calls, r.reported, r.Trouble())
+				if calls.Load() != 21 || len(r.reported) != 1 || r.Trouble() != nil {
+					t.Errorf("ended after %d calls, reported %v, trouble %v", calls.Load(), r.reported, r.Trouble())
 				}
 			})
 		})
@@ -92,8 +94,8 @@ func TestReconcilerLeavesTheOthersAlone(t *testing.T) {
 		_, _ = r.Track("claiming", end), r.Hold("held", end)
 		r.Settle("unknown")
 		<-time.After(time.Hour) // of the bubble
-		if *calls != 0 || r.Len() != 2 {
-			t.Errorf("%d calls, %d claims", *calls, r.Len())
+		if calls.Load() != 0 || r.Len() != 2 {
+			t.Errorf("%d calls, %d claims", calls.Load(), r.Len())
 		}
 		r.Untrack("claiming")
 		r.Untrack("held")
@@ -109,7 +111,7 @@ func TestSettleBehindTheEnd(t *testing.T) {
 		r.end()
 		r.Settle("n")
 		<-r.Drained()
-		if *calls != 0 {
+		if calls.Load() != 0 {
 			t.Error("ended without a session")
 		}
 	})
@@ -125,14 +127,14 @@ func TestCloseEndsWhatIsHeld(t *testing.T) {
 		if err := r.Close(t.Context(), "kept"); err == nil {
 			t.Error("what could not be ended is not said")
 		}
-		if *calls != 1 || *keptCalls != 0 || r.Len() != 1 {
-			t.Errorf("ended %d, kept %d, left %d", *calls, *keptCalls, r.Len())
+		if calls.Load() != 1 || keptCalls.Load() != 0 || r.Len() != 1 {
+			t.Errorf("ended %d, kept %d, left %d", calls.Load(), keptCalls.Load(), r.Len())
 		}
 		if r.Track("new", good) != ErrOver || r.Hold("new", good) != ErrOver {
 			t.Error("a closed book takes claims")
 		}
-		if err := r.Close(t.Context(), ""); err != nil || *keptCalls != 1 || r.Len() != 0 {
-			t.Errorf("closed for good: %v, kept %d, left %d", err, *keptCalls, r.Len())
+		if err := r.Close(t.Context(), ""); err != nil || keptCalls.Load() != 1 || r.Len() != 0 {
+			t.Errorf("closed for good: %v, kept %d, left %d", err, keptCalls.Load(), r.Len())
 		}
 	})
 }
@@ -150,8 +152,8 @@ func TestLeaveEndsWhatIsAbandoned(t *testing.T) {
 		if err := r.Leave(t.Context()); err == nil {
 			t.Error("what could not be ended is not said")
 		}
-		if *calls != 2 || *heldCalls != 0 || r.Len() != 0 {
-			t.Errorf("ended after %d calls, held %d, left %d", *calls, *heldCalls, r.Len())
+		if calls.Load() != 2 || heldCalls.Load() != 0 || r.Len() != 0 {
+			t.Errorf("ended after %d calls, held %d, left %d", calls.Load(), heldCalls.Load(), r.Len())
 		}
 		if r.Track("new", end) != ErrOver {
 			t.Error("a book that was left takes claims")
@@ -173,8 +175,8 @@ func TestLeaveWaitsForWhatIsBeingMade(t *testing.T) {
 		}
 		r.Untrack("refused")
 		r.Settle("unsure")
-		if err := <-left; err != nil || *calls == 0 || r.Len() != 0 {
-			t.Errorf("%v, ended %d, left %d", err, *calls, r.Len())
+		if err := <-left; err != nil || calls.Load() == 0 || r.Len() != 0 {
+			t.Errorf("%v, ended %d, left %d", err, calls.Load(), r.Len())
 		}
 	})
 }

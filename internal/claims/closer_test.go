@@ -228,8 +228,8 @@ func TestRefusedBehindItsCaller(t *testing.T) {
 			close(answer)
 			<-time.After(time.Minute) // of the bubble
 			synctest.Wait()
-			if want := map[bool]int{true: 1}[givesUp]; *calls != want {
-				t.Errorf("gives up %v: ended %d times, want %d", givesUp, *calls, want)
+			if want := map[bool]int64{true: 1}[givesUp]; calls.Load() != want {
+				t.Errorf("gives up %v: ended %d times, want %d", givesUp, calls.Load(), want)
 			}
 			r.Untrack("n")
 		})
@@ -258,8 +258,8 @@ func TestGivenUpBehindAnotherCall(t *testing.T) {
 			t.Errorf("the first call: %v", err)
 		}
 		<-r.Drained()
-		if *calls != 1 {
-			t.Errorf("ended %d times", *calls)
+		if calls.Load() != 1 {
+			t.Errorf("ended %d times", calls.Load())
 		}
 	})
 }
