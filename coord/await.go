@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -90,11 +89,14 @@ func (s *Store) watchOnce(ctx context.Context, key string, rev int64) bool {
 // finds it done.
 func (s *Store) leave(n int64) { s.streams.CompareAndSwap(n, n+1) }
 
+// maxMissed is how many keys are looked at in one request.
+const maxMissed = 100
+
 // missed tells that one of the keys has changed, or is gone, while their watches
 // said nothing.
 func (s *Store) missed(ctx context.Context, rev int64, keys []string) bool {
 	for len(keys) > 0 {
-		n := min(len(keys), maxReplay)
+		n := min(len(keys), maxMissed)
 		gets := make([]clientv3.Op, 0, n)
 		for _, key := range keys[:n] {
 			gets = append(gets, clientv3.OpGet(key, clientv3.WithKeysOnly()))
@@ -112,6 +114,3 @@ func (s *Store) missed(ctx context.Context, rev int64, keys []string) bool {
 	}
 	return false
 }
-
-// sessionGone is why a session ended whose key a linearizable answer lacked.
-func sessionGone() error { return fmt.Errorf("%w: its key is gone", ErrSessionLost) }

@@ -275,9 +275,3 @@ func (r *streamRenewer) close() {
 func isUnimplemented(err error) bool {
 	return err != nil && (status.Code(err) == codes.Unimplemented || strings.Contains(err.Error(), "Unimplemented"))
 }
-
-// tooLargeToSend recognises the client's own refusal, which shares its code with
-// NOSPACE: only the message tells them apart.
-func tooLargeToSend(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "trying to send message larger than max")
-}

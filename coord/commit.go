@@ -2,15 +2,10 @@ package coord
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
-
-// maxOps is how many operations a caller may add to one commit or completion.
-const maxOps = 60
 
 // Commit applies ops in one Txn, only if every fence is current. It returns when
 // the outcome is known or ctx ends:
@@ -25,7 +20,7 @@ const maxOps = 60
 // nothing to the ops that writes under Leasekit's own root; at most 60 puts,
 // deletes and nested Txns are accepted. Ranges travel alone.
 func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (Result, error) {
-	if err := s.store.keys.CheckOps(ops); err != nil {
+	if err := CheckOps(s.store.keys, ops); err != nil {
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	// The fences are in the same Txn as the writes: a check before it would be
@@ -43,7 +38,7 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	if !r.Succeeded {
-		return Result{}, fmt.Errorf("commit: %w", r.Refusal(fences...))
+		return Result{}, fmt.Errorf("commit: %w", Refusal(r, fences...))
 	}
 	return r, nil
 }
@@ -51,7 +46,7 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 // Refusal turns the Else of a Txn that got the key of each fence, in order, into
 // the error to return: the first fence that is not current, or [ErrRefused] when
 // all are.
-func (r Result) Refusal(fences ...Fence) error {
+func Refusal(r Result, fences ...Fence) error {
 	for i, f := range fences {
 		kv := r.Get(i)
 		switch {
@@ -62,39 +57,4 @@ func (r Result) Refusal(fences ...Fence) error {
 		}
 	}
 	return ErrRefused
-}
-
-// CheckOps refuses what a caller must not put into a commit: too many ops, or
-// writes under our own root, which only transitions may make. The error wraps
-// [ErrInvalid].
-func (k Keyspace) CheckOps(ops []clientv3.Op) error {
-	if len(ops) > maxOps {
-		return &InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", maxOps)}
-	}
-	for _, op := range ops {
-		if op.IsTxn() {
-			_, then, els := op.Txn()
-			if err := errors.Join(k.CheckOps(then), k.CheckOps(els)); err != nil {
-				return err
-			}
-			continue
-		}
-		key := string(op.KeyBytes())
-		if key == "" {
-			return &InputError{Field: "ops", Value: key, Reason: "etcd keys are not empty"}
-		}
-		if !op.IsGet() && reaches(key, string(op.RangeBytes()), k.root) { //mutant:commit-outside-root
-			return &InputError{Field: "ops", Value: key, Reason: "writes under " + k.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
-		}
-	}
-	return nil
-}
-
-// reaches tells whether a key, or the range from it to end, has something under
-// root. End "\x00" means that there is no end.
-func reaches(key, end, root string) bool {
-	if end == "" || strings.HasPrefix(key, root) {
-		return strings.HasPrefix(key, root)
-	}
-	return key < root && (end == "\x00" || end > root)
 }

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasekit/leasekit/coord"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 func TestCheckOps(t *testing.T) {
@@ -55,7 +56,7 @@ func TestCheckOps(t *testing.T) {
 		{"empty key", []clientv3.Op{clientv3.OpPut("", "")}, false},
 	}
 	for _, tt := range tests {
-		err := keys.CheckOps(tt.ops)
+		err := coord.CheckOps(keys, tt.ops)
 		if tt.ok && err != nil || !tt.ok && !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("%s: got %v, want accepted %v", tt.name, err, tt.ok)
 		}

@@ -81,7 +81,7 @@ type laneSlot struct {
 
 // NewCommitter returns a committer whose lanes are named after identity, which
 // is escaped. It talks to etcd only when something is committed.
-func (s *Store) NewCommitter(identity string) *Committer {
+func NewCommitter(s *Store, identity string) *Committer {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Committer{
 		store: s, identity: escapeIdentity(identity), plain: plainUnits, ctx: ctx, cancel: cancel,
@@ -91,8 +91,8 @@ func (s *Store) NewCommitter(identity string) *Committer {
 
 // ownLane is a committer for one call, which resolves its lost answers, and how to
 // close it, whatever has become of ctx by then.
-func (s *Store) ownLane(ctx context.Context, identity string) (c *Committer, done func()) {
-	c = s.NewCommitter(identity)
+func ownLane(ctx context.Context, s *Store, identity string) (c *Committer, done func()) {
+	c = NewCommitter(s, identity)
 	return c, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const benchCallers = 64
@@ -88,7 +89,7 @@ func BenchmarkCommitter(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := store.NewCommitter("bench")
+	c := coord.NewCommitter(store, "bench")
 	defer c.Close(context.WithoutCancel(b.Context()))
 	guardedPuts(b, c, root+"warm/", benchCallers)
 	before := c.Flights()

@@ -8,10 +8,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/leasekit/leasekit/integration/etcdtest"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
 // laneLeaseNow is the lease of the lane that is used first.
@@ -432,7 +433,7 @@ func TestCloseDrains(t *testing.T) {
 	w := newWorld(t)
 	w.put(t, "connected", "")
 	leaks := goleak.IgnoreCurrent()
-	c := w.store.NewCommitter("test")
+	c := NewCommitter(w.store, "test")
 	mustApply(t, c, putTxn(w.data+"opened", ""))
 	gate := make(chan struct{})
 	w.faults(fault{hold: gate})
@@ -464,7 +465,7 @@ func TestCloseDrains(t *testing.T) {
 
 func TestCloseIsBounded(t *testing.T) {
 	w := newWorld(t)
-	c := w.store.NewCommitter("test")
+	c := NewCommitter(w.store, "test")
 	mustApply(t, c, putTxn(w.data+"opened", ""))
 	w.planBy(func(int, Txn) fault { return fault{hold: make(chan struct{})} })
 	flying := c.Go(putTxn(w.data+"a", ""))
@@ -497,7 +498,7 @@ func TestCloseIsBounded(t *testing.T) {
 func TestUnusedCommitterTouchesNothing(t *testing.T) {
 	w := newWorld(t)
 	before := leaseCount(t, w.client)
-	c := w.store.NewCommitter("test")
+	c := NewCommitter(w.store, "test")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := c.Do(ctx, putTxn(w.data+"a", ""))

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/integration/etcdtest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
 // deadline is generous: it turns a hang into a failure, nothing else.
@@ -219,7 +220,7 @@ func worldOn(t *testing.T, client *clientv3.Client) *world {
 
 func (w *world) committer(t *testing.T) *Committer {
 	t.Helper()
-	c := w.store.NewCommitter("test")
+	c := NewCommitter(w.store, "test")
 	t.Cleanup(func() { closeIt(t, c) })
 	return c
 }

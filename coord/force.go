@@ -21,7 +21,7 @@ func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, to, actor, re
 	if seen.Owner == "" {
 		return fmt.Errorf("%w: nobody holds %s", ErrRefused, seen.keys.what)
 	}
-	c, done := s.ownLane(ctx, "force")
+	c, done := ownLane(ctx, s, "force")
 	defer done()
 	if err := s.forceWith(ctx, c, seen, to, holderRecord{By: actor, Reason: reason}); err != nil {
 		return fmt.Errorf("release %s by force: %w", seen.keys.what, err)

@@ -51,6 +51,10 @@ var (
 	errLaneMoved = errors.New("a later write to the same key needed the outcome")
 )
 
+// errCutShort is why a committer that was closed does not know an outcome. It is
+// not ErrClosed, which promises that nothing was written.
+var errCutShort = errors.New("closed before the answer came")
+
 // route is what bounds a flight: the committer's life, never a caller's, and urgent,
 // which ends when a later write needs the outcome of an answer that is overdue.
 type route struct{ life, urgent context.Context }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/leasekit/leasekit/integration/etcdtest"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
 // lossy are the ways in which the answer of a batch gets lost.

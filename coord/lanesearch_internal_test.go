@@ -264,7 +264,7 @@ func (r *laneRun) run() error {
 	if r.exists {
 		r.other(clientv3.OpPut(r.data+"job", "before"))
 	}
-	c := newStore(r.b, keys, nil).NewCommitter("c")
+	c := NewCommitter(newStore(r.b, keys, nil), "c")
 	r.c = c
 	if r.twice != nil {
 		return r.twice.run(r)

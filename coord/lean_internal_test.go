@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasekit/leasekit/integration/etcdtest"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
 // cmpsOf names compares: key, target and number.

@@ -30,7 +30,7 @@ func (k Keyspace) CheckMeta(kvs []*mvccpb.KeyValue) error { return checkSchema(k
 // kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
 func (s *Store) DeleteLeftovers(ctx context.Context, seen []*mvccpb.KeyValue) (errs []error) {
-	c, done := s.ownLane(ctx, "leftovers")
+	c, done := ownLane(ctx, s, "leftovers")
 	defer done()
 	errs = make([]error, len(seen))
 	pending := make([]*Pending, len(seen))

@@ -17,10 +17,6 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errClientClosed means that the caller has closed the etcd client. Nothing is sent any
-// more, and no repeat helps.
-var errClientClosed = fmt.Errorf("the etcd client is %w", ErrClosed)
-
 // liveBackend sends nothing once its client is closed: errors of a closed client look
 // like a connection that may come back. It tells why a read had no answer.
 type liveBackend struct {

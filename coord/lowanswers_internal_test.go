@@ -174,7 +174,7 @@ func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 		}
 		b := &oneKey{stubEtcd: newStubEtcd(), key: watched, end: clientv3.GetPrefixRangeEnd(watched)}
 		s := newStore(b, keys, nil)
-		m := s.Mirror(0, 0)
+		m := NewMirror(s, 0, 0)
 		m.Add(watched, &revisions{})
 		f := m.feeds[0]
 		if err := m.list(t.Context(), f); err != nil {

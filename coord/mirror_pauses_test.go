@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
@@ -15,7 +16,7 @@ func TestMirrorOfCarelessPauses(t *testing.T) {
 	client, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
 	put(t, client, root+"a", "1")
 	for _, pause := range []time.Duration{-1, 1, math.MaxInt64, math.MaxInt64 / 3} {
-		m, mem := newStore(t, client, root).Mirror(pause, pause), newMemory(t)
+		m, mem := coord.NewMirror(newStore(t, client, root), pause, pause), newMemory(t)
 		m.Add(root, mem)
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)

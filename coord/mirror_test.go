@@ -109,7 +109,7 @@ type mirrored struct {
 func mirror(t *testing.T, client *clientv3.Client, quiet, scan time.Duration, sinks ...coord.Sink) mirrored {
 	t.Helper()
 	root := etcdtest.Root(t)
-	m := newStore(t, client, root).Mirror(quiet, scan)
+	m := coord.NewMirror(newStore(t, client, root), quiet, scan)
 	for i, sink := range sinks {
 		m.Add(root+string(rune('a'+i))+"/", sink)
 	}
@@ -190,7 +190,7 @@ func TestMirrorSyncsAllPrefixesAndSingleKeys(t *testing.T) {
 	put(t, client, root+"config", "1")
 	put(t, client, root+"config2", "other")
 	store := newStore(t, client, root)
-	m := store.Mirror(0, 0)
+	m := coord.NewMirror(store, 0, 0)
 	one, all := newMemory(t), newMemory(t)
 	m.Add(root+"config", one)
 	m.Add(root, all)
@@ -298,7 +298,7 @@ func TestSurvives_32_CompactedBetweenListAndWatch(t *testing.T) {
 		compact(t, client)
 	}}
 	store := newStore(t, client, root)
-	m := store.Mirror(0, 0)
+	m := coord.NewMirror(store, 0, 0)
 	m.Add(root+"a/", sink)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // proxied is a session behind a proxy of its own, with a lock that it holds and

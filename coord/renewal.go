@@ -166,15 +166,3 @@ func (s *Session) keyExists() (next int64, ok bool) {
 	}
 	return resp.Header.Revision + 1, len(resp.Kvs) == 1 && /*mutant:own-key-incarnation*/ resp.Kvs[0].CreateRevision == s.createRev
 }
-
-// sleep waits for d; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

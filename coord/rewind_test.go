@@ -76,7 +76,7 @@ func TestHistoryRewound(t *testing.T) {
 	root := etcdtest.Root(t)
 	s := open(t, client, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
 	store := newStore(t, client, root)
-	m, mem := store.Mirror(200*time.Millisecond, 0), newMemory(t)
+	m, mem := coord.NewMirror(store, 200*time.Millisecond, 0), newMemory(t)
 	m.Add(root+"a/", mem)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -146,7 +146,7 @@ func TestHistoryRewoundUnderANarrowRole(t *testing.T) {
 	if _, err := store.Get(within(t), store.Keys().Meta()); err == nil {
 		t.Fatal("the role may read meta")
 	}
-	m, mem := store.Mirror(200*time.Millisecond, 0), newMemory(t)
+	m, mem := coord.NewMirror(store, 200*time.Millisecond, 0), newMemory(t)
 	m.Add(root+"a/", mem)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

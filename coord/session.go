@@ -156,7 +156,7 @@ func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session
 
 func newSession(store *Store, cfg SessionConfig, id string, lease clientv3.LeaseID, ttl time.Duration, rewound <-chan struct{}) *Session {
 	s := &Session{
-		store: store, committer: store.NewCommitter(cfg.Identity),
+		store: store, committer: NewCommitter(store, cfg.Identity),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
 		id: id, identity: cfg.Identity, key: store.keys.Session(id), lease: lease,
 		renewer: store.backend.renewer(lease), trust: trust{ttl: ttl},

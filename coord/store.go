@@ -230,18 +230,3 @@ func (s *Store) observe(ctx context.Context, before mark, rev int64, key string)
 	}
 	return ErrHistoryRewound
 }
-
-// pause waits before retry number try (from 0): 25 ms doubling to 1 s, with
-// jitter, or until ctx ends.
-func pause(ctx context.Context, try int) error {
-	d := min(25*time.Millisecond<<min(try, 6), time.Second)
-	d = d/2 + rand.N(d)
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return causeOf(ctx)
-	case <-t.C:
-		return nil
-	}
-}

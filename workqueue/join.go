@@ -67,7 +67,7 @@ func joinable(keys coord.Keyspace, fences []coord.Fence, ops []clientv3.Op) (joi
 	if len(ops) > 60 {
 		others = ops // for the error
 	}
-	return j, keys.CheckOps(others) //mutant:join-outside-root
+	return j, coord.CheckOps(keys, others) //mutant:join-outside-root
 }
 
 // join adds it to a Txn that closes a claim, whose Else gets one key.
@@ -98,7 +98,7 @@ var joinedPlaces = []place{inJobs, inDone, inDead}
 // inTheWay is the fence or the job because of which a Txn with j was refused, where its
 // own fence is current; nil means that it is none.
 func (j joint) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r coord.Result) error {
-	if err := r.Refusal(append([]coord.Fence{own}, j.fences...)...); errors.Is(err, coord.ErrFenced) {
+	if err := coord.Refusal(r, append([]coord.Fence{own}, j.fences...)...); errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("%w: %w", errJoined, err)
 	}
 	i := 1 + len(j.fences)

@@ -79,7 +79,7 @@ func (q *Queue) ensure(full bool) *running {
 		old.end()
 	}
 	ctx, stop := context.WithCancel(q.mirrorLife)
-	r := &running{mirror: q.store.Mirror(q.cfg.Quiet, q.cfg.ScanEvery), full: full, stop: stop, done: make(chan struct{})}
+	r := &running{mirror: coord.NewMirror(q.store, q.cfg.Quiet, q.cfg.ScanEvery), full: full, stop: stop, done: make(chan struct{})}
 	r.mirror.Add(q.keys.Config(), configSink{q.index})
 	if full {
 		r.mirror.Add(q.keys.Workers(), workerSink{q.index})

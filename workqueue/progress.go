@@ -169,7 +169,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			if kv != nil && coord.NonceOf(kv.Value) == wish.Nonce {
 				return kv.ModRevision, nil
 			}
-			if err := r.Refusal(c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
+			if err := coord.Refusal(r, c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
 				if unsure {
 					err = fmt.Errorf("%w: %w", coord.ErrUnknown, err)
 				}

@@ -152,7 +152,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	}
 	q := &Queue{
 		name: cfg.Queue, cfg: cfg, client: client, store: store, keys: keys, txns: txns{keys: keys, space: store.Keys()},
-		committer: store.NewCommitter(cfg.Identity), index: newIndex(store.Keys(), cfg.Queue),
+		committer: coord.NewCommitter(store, cfg.Identity), index: newIndex(store.Keys(), cfg.Queue),
 		log: cfg.Logger.With(zap.String("queue", cfg.Queue)),
 	}
 	q.life, q.cancel = context.WithCancel(context.Background())

@@ -71,7 +71,7 @@ func (q *Queue) release(ctx context.Context, s *coord.Session, l located, e even
 	case err != nil:
 		return err
 	case !r.Succeeded:
-		return r.Refusal(fence)
+		return coord.Refusal(r, fence)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const (
 // mode is over.
 func (w *Worker) serveInbox(ctx context.Context, s *coord.Session, r *registration) {
 	box := newInbox(w.q, s)
-	m := w.q.store.Mirror(w.q.cfg.Quiet, w.q.cfg.ScanEvery)
+	m := coord.NewMirror(w.q.store, w.q.cfg.Quiet, w.q.cfg.ScanEvery)
 	m.Add(box.prefix, box)
 	m.Add(r.key, ownEntry{box})
 	life, cancel := context.WithCancel(context.Background())

@@ -98,7 +98,7 @@ func newLives(b *testing.B, client *clientv3.Client, root string, committers int
 		b.Fatal(err)
 	}
 	for i := range committers {
-		l.committers = append(l.committers, store.NewCommitter("alone-"+strconv.Itoa(i)))
+		l.committers = append(l.committers, coord.NewCommitter(store, "alone-"+strconv.Itoa(i)))
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	var watching sync.WaitGroup

@@ -1,0 +1,51 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// next is the first change of a key behind revision rev, nil when there was none yet.
+func (s *Store) next(ctx context.Context, key string, rev int64) (*clientv3.Event, error) {
+	resp, err := s.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Kvs) == 1 && resp.Kvs[0].ModRevision <= rev {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	ev, err := s.FirstChange(ctx, key, rev+1)
+	if err != nil {
+		return nil, fmt.Errorf("read what followed %s at revision %d: %w", key, rev, err)
+	}
+	return ev, nil
+}
+
+// FirstChange blocks until the key's first change from revision rev on, and returns it;
+// one that has happened is found too, unless its revision is compacted. Opts filter. It
+// ends with ctx, with its cause, although the client's channel may not.
+func (s *Store) FirstChange(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) (*clientv3.Event, error) {
+	watch := s.Watch(ctx, key, rev, opts...)
+	for {
+		select {
+		case resp, ok := <-watch:
+			switch {
+			case !ok && ctx.Err() == nil:
+				return nil, errors.New("the watch ended")
+			case !ok:
+				return nil, causeOf(ctx)
+			case resp.Err() != nil:
+				return nil, resp.Err()
+			case len(resp.Events) > 0:
+				return resp.Events[0], nil
+			}
+		case <-ctx.Done():
+			return nil, causeOf(ctx)
+		}
+	}
+}

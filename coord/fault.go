@@ -1,0 +1,71 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+var (
+	// ErrInvalid matches every [InputError].
+	ErrInvalid = errors.New("invalid input")
+	// ErrSessionLost is the cause of contexts that ended with their session.
+	ErrSessionLost = errors.New("session lost")
+	// ErrHistoryRewound means that the cluster's history went back.
+	ErrHistoryRewound = fmt.Errorf("%w: etcd's history went back", ErrSessionLost)
+	// ErrClosed means that we closed it: a session, committer, queue or etcd client.
+	ErrClosed = errors.New("closed")
+	// errClientClosed means that the caller has closed the etcd client. Nothing is sent
+	// any more, and no repeat helps.
+	errClientClosed = fmt.Errorf("the etcd client is %w", ErrClosed)
+	// ErrUnknown means that a write may or may not have been applied.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrRefused means that nothing was written: a compare did not hold.
+	ErrRefused = errors.New("refused: a compare did not hold")
+	// errNotSent marks requests that were given up before they were sent.
+	errNotSent = errors.New("not sent")
+)
+
+// InputError tells which field is wrong, what its value was, and what would do.
+type InputError struct {
+	// Field is the name of the parameter, such as "queue" or "payload".
+	Field string
+	// Value is the offending value, shortened where it is long.
+	Value string
+	// Reason says what is wrong and what is accepted.
+	Reason string
+}
+
+// Error names the field, the value and the way out.
+func (e *InputError) Error() string {
+	v := e.Value
+	if len(v) > 64 {
+		v = v[:64] + "..."
+	}
+	return "invalid " + e.Field + " " + strconv.Quote(v) + ": " + e.Reason
+}
+
+// Is makes errors.Is(err, ErrInvalid) true.
+func (e *InputError) Is(target error) bool { return target == ErrInvalid }
+
+// unknown wraps the reasons why an outcome could not be found out.
+func unknown(causes ...error) error {
+	err := ErrUnknown
+	for _, c := range causes {
+		if c != nil {
+			err = fmt.Errorf("%w: %w", err, c)
+		}
+	}
+	return err
+}
+
+func isInvalid(err error) bool { return errors.Is(err, ErrInvalid) }
+
+// causeOf prefers the cause over "context canceled".
+func causeOf(ctx context.Context) error {
+	if c := context.Cause(ctx); c != nil {
+		return c
+	}
+	return ctx.Err()
+}

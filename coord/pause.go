@@ -1,0 +1,34 @@
+package coord
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// pause waits before retry number try (from 0): 25 ms doubling to 1 s, with
+// jitter, or until ctx ends.
+func pause(ctx context.Context, try int) error {
+	d := min(25*time.Millisecond<<min(try, 6), time.Second)
+	d = d/2 + rand.N(d)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return causeOf(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// sleep waits for d; false means that ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
