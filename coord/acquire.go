@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // claimable is what a lock, a leadership and a semaphore have in common: claims
@@ -90,7 +92,7 @@ func (a *acquisition) look(ctx context.Context) (claimView, error) {
 		case err == nil:
 			return v, nil
 		case ctx.Err() != nil:
-			return claimView{}, causeOf(ctx)
+			return claimView{}, fault.CauseOf(ctx)
 		case isAuthError(err):
 			return claimView{}, err
 		}
@@ -152,7 +154,7 @@ func (a *acquisition) enqueue(ctx context.Context, v claimView) (ok bool, err er
 // of its Else is our session's key: without it nothing will ever succeed.
 func (a *acquisition) do(ctx context.Context, t Txn) (Result, error) {
 	if ctx.Err() != nil {
-		return Result{}, causeOf(ctx)
+		return Result{}, fault.CauseOf(ctx)
 	}
 	a.last = a.s.committer.Go(t)
 	r, err := a.last.Wait(ctx)
@@ -190,7 +192,7 @@ func (a *acquisition) leave(ctx context.Context) error {
 		select {
 		case <-sent():
 		case <-ctx.Done():
-			return causeOf(ctx)
+			return fault.CauseOf(ctx)
 		}
 	}
 	for lost := 0; ; lost++ {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // lookAgain bounds, on average, how long anybody relies on watches alone.
@@ -40,7 +42,7 @@ func (s *Store) AwaitChange(ctx context.Context, rev int64, keys ...string) erro
 	cancel()
 	wg.Wait()
 	if ctx.Err() != nil {
-		return causeOf(ctx)
+		return fault.CauseOf(ctx)
 	}
 	if !told && s.missed(ctx, rev, keys) {
 		s.leave(stream)

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Txn is a transaction as a plain value, built by a pure function and carried
@@ -152,7 +154,7 @@ func (b *etcdBackend) stream(ctx context.Context, from string, opts []clientv3.O
 func broken(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %v", causeOf(ctx), err)
+		return fmt.Errorf("%w: %v", fault.CauseOf(ctx), err)
 	case errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled:
 		return status.Error(codes.Unavailable, "the connection broke before all was read")
 	}

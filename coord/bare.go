@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // refuseWithoutLane settles units that were certainly not applied because of cause.
@@ -64,11 +66,11 @@ func flyBare(ctx context.Context, s *Store, t Txn) (Result, error) {
 		case err == nil && (resp.Succeeded || doubt == nil):
 			return judge((*pb.TxnResponse)(resp), resp.Header.Revision), nil
 		case err == nil:
-			return Result{}, unknown(doubt)
+			return Result{}, fault.Unknown(doubt)
 		case notApplied(err) && doubt == nil:
 			return Result{}, err
 		case final(err, try) || ctx.Err() != nil:
-			return Result{}, unknown(doubt, err)
+			return Result{}, fault.Unknown(doubt, err)
 		}
 		doubt = err
 		_ = pause(ctx, try) // the next try tells when ctx ended

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // next is the first change of a key behind revision rev, nil when there was none yet.
@@ -38,14 +40,14 @@ func (s *Store) FirstChange(ctx context.Context, key string, rev int64, opts ...
 			case !ok && ctx.Err() == nil:
 				return nil, errors.New("the watch ended")
 			case !ok:
-				return nil, causeOf(ctx)
+				return nil, fault.CauseOf(ctx)
 			case resp.Err() != nil:
 				return nil, resp.Err()
 			case len(resp.Events) > 0:
 				return resp.Events[0], nil
 			}
 		case <-ctx.Done():
-			return nil, causeOf(ctx)
+			return nil, fault.CauseOf(ctx)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // checkClient refuses a client that cannot work: one that lacks a part, or whose reads
@@ -17,7 +19,7 @@ func checkClient(client *clientv3.Client) error {
 	case client.KV == nil || client.Watcher == nil || client.Lease == nil || client.ActiveConnection() == nil:
 		return &InputError{Field: "client", Value: "incomplete", Reason: "make it with clientv3.New"}
 	case client.Ctx().Err() != nil:
-		return errClientClosed
+		return fault.ErrClientClosed
 	}
 	kv, watcher := namespaceOf(reflect.ValueOf(client.KV)), namespaceOf(reflect.ValueOf(client.Watcher))
 	if kv != watcher {

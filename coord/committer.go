@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 const (
@@ -110,7 +112,7 @@ func (c *Committer) Flights() int64 { return c.requests.Load() }
 // has ended already, nothing is sent.
 func (c *Committer) Do(ctx context.Context, t Txn) (Result, error) {
 	if ctx.Err() != nil {
-		return Result{}, fmt.Errorf("%w: %w", errNotSent, causeOf(ctx))
+		return Result{}, fmt.Errorf("%w: %w", fault.ErrNotSent, fault.CauseOf(ctx))
 	}
 	return c.Go(t).Wait(ctx)
 }
@@ -270,7 +272,7 @@ func (c *Committer) carry(slot *laneSlot, way route, units []*unit) (left []*uni
 		switch {
 		case u.isSettled():
 		case u.left.Load():
-			u.settle(Result{}, fmt.Errorf("%w: %w", errNotSent, errCallerGone))
+			u.settle(Result{}, fmt.Errorf("%w: %w", fault.ErrNotSent, errCallerGone))
 		default:
 			u.unsend()
 			left = append(left, u)
@@ -342,6 +344,6 @@ func (c *Committer) drain(ctx context.Context) error {
 	case <-c.idle: // both at once: nothing is left
 		return nil
 	default:
-		return fmt.Errorf("drain lanes: %w", causeOf(ctx))
+		return fmt.Errorf("drain lanes: %w", fault.CauseOf(ctx))
 	}
 }

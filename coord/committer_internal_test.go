@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // laneLeaseNow is the lease of the lane that is used first.
@@ -82,7 +83,7 @@ func TestWithdrawnBetweenTwoLanes(t *testing.T) {
 	w.mu.Unlock()
 	_, err := c.Go(putTxn(w.data+"a", "")).Wait(ctx)
 	close(waited)
-	wantErr(t, err, errNotSent)
+	wantErr(t, err, fault.ErrNotSent)
 	mustApply(t, c, putTxn(w.data+"b", ""))
 	wantVersions(t, w, map[string]int64{"a": 0, "b": 1})
 }
@@ -211,11 +212,11 @@ func writesKey(txn Txn, key string) bool {
 func TestOnlyARefusalByEtcdIsolatesAnOrigin(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.faults(fault{refuse: errNotSent})
+	w.faults(fault{refuse: fault.ErrNotSent})
 	txn := putTxn(w.data+"a", "")
 	txn.Origin = "unlucky"
 	_, err := c.Do(within(t), txn)
-	wantErr(t, err, errNotSent)
+	wantErr(t, err, fault.ErrNotSent)
 	gate := make(chan struct{})
 	w.faults(fault{hold: gate})
 	first := c.Go(putTxn(w.data+"gate", ""))
@@ -355,7 +356,7 @@ func TestWithdrawnUnitsDoNotPileUp(t *testing.T) {
 	cancel()
 	kept := c.Go(putTxn(w.data+"kept", ""))
 	for range 20 * maxWithdrawn {
-		if _, err := c.Go(putTxn(w.data+"a", "")).Wait(ctx); !errors.Is(err, errNotSent) {
+		if _, err := c.Go(putTxn(w.data+"a", "")).Wait(ctx); !errors.Is(err, fault.ErrNotSent) {
 			t.Fatalf("got %v, want withdrawn", err)
 		}
 	}
@@ -502,7 +503,7 @@ func TestUnusedCommitterTouchesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := c.Do(ctx, putTxn(w.data+"a", ""))
-	wantErr(t, err, errNotSent)
+	wantErr(t, err, fault.ErrNotSent)
 	_, err = c.Do(within(t), Txn{Else: []clientv3.Op{clientv3.OpDelete("x")}})
 	wantErr(t, err, ErrInvalid)
 	closeIt(t, c)

@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 func TestNotAppliedIsOnlyWhatProvesIt(t *testing.T) {
@@ -28,7 +30,7 @@ func TestNotAppliedIsOnlyWhatProvesIt(t *testing.T) {
 		{rpctypes.ErrFutureRev, true},
 		{rpctypes.ErrInvalidAuthToken, true},
 		{status.Error(codes.ResourceExhausted, "trying to send message larger than max (3 vs. 2)"), true},
-		{fmt.Errorf("%w: gave up", errNotSent), true},
+		{fmt.Errorf("%w: gave up", fault.ErrNotSent), true},
 
 		{rpctypes.ErrNoSpace, false}, // applied first, then refused
 		{rpctypes.ErrTimeout, false},
@@ -71,7 +73,7 @@ func TestFinalErrorsAreNotRepeatedForEver(t *testing.T) {
 		{errLost, 100, false},
 		{rpctypes.ErrNoSpace, 100, false},
 		{context.DeadlineExceeded, 100, false},
-		{errNotSent, 100, false},
+		{fault.ErrNotSent, 100, false},
 	}
 	for _, tt := range tests {
 		if got := final(tt.err, tt.try); got != tt.want {
@@ -81,13 +83,13 @@ func TestFinalErrorsAreNotRepeatedForEver(t *testing.T) {
 }
 
 func TestUnknownKeepsItsCauses(t *testing.T) {
-	err := unknown(nil, errLaneGone, nil, errLost)
+	err := fault.Unknown(nil, errLaneGone, nil, errLost)
 	for _, want := range []error{ErrUnknown, errLaneGone, errLost} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v: want it to wrap %v", err, want)
 		}
 	}
-	if unknown() != ErrUnknown {
-		t.Errorf("without a cause: got %v", unknown())
+	if fault.Unknown() != ErrUnknown {
+		t.Errorf("without a cause: got %v", fault.Unknown())
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // definite are the answers that prove that a Txn was not applied. Everything
@@ -36,7 +38,7 @@ var definite = []error{
 
 // notApplied tells whether err proves that the request changed nothing.
 func notApplied(err error) bool {
-	if errors.Is(err, errNotSent) || errors.Is(err, errClientClosed) {
+	if errors.Is(err, fault.ErrNotSent) || errors.Is(err, fault.ErrClientClosed) {
 		return true
 	}
 	err = rpctypes.Error(err)
@@ -91,7 +93,7 @@ func isDenied(err error) bool {
 // isAuthError tells that no repeat will help: the client has refreshed its token
 // already where that was the cause, or it is closed.
 func isAuthError(err error) bool {
-	if errors.Is(err, errClientClosed) {
+	if errors.Is(err, fault.ErrClientClosed) {
 		return true
 	}
 	c := codeOf(err)

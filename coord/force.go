@@ -7,6 +7,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // ForceRelease takes a lock or a leadership from its owner, as long as it is the
@@ -52,7 +54,7 @@ func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, to
 			if err != nil || r.Succeeded {
 				return err
 			}
-		} else if isAuthError(err) || isInvalid(err) {
+		} else if isAuthError(err) || fault.IsInvalid(err) {
 			return err
 		}
 		if perr := pause(ctx, try); perr != nil {

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Hold is a claim that is held: a lock, a permit, or a leadership. It ends with
@@ -169,7 +170,7 @@ func (h *Hold) way(build func(claimView) (Txn, string, error)) claims.Way {
 			return o
 		},
 		Followed: func(ctx context.Context) (claims.Verdict, error) { return h.followed(ctx, wrote) },
-		Unknown:  unknown,
+		Unknown:  fault.Unknown,
 		Over: func(err error) {
 			if err == nil {
 				err = fmt.Errorf("hold %w", ErrClosed)

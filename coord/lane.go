@@ -11,6 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // lane is a key that every batch rewrites under a compare of its own revision:
@@ -129,7 +131,7 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 	var doubt error
 	for try := 0; ; try++ {
 		if doubt == nil && way.life.Err() != nil {
-			failAll(units, fmt.Errorf("%w: %w", errNotSent, ErrClosed))
+			failAll(units, fmt.Errorf("%w: %w", fault.ErrNotSent, ErrClosed))
 			return nil
 		}
 		resp, err := l.try(way.urgent, s, txn)
@@ -153,7 +155,7 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 			return l.refused(way, s, units, err)
 		case way.life.Err() != nil:
 			l.gone = true
-			l.failOpen(units, unknown(errCutShort, err)) //mutant:close-cuts-short
+			l.failOpen(units, fault.Unknown(errCutShort, err)) //mutant:close-cuts-short
 			return nil
 		case isNoSpace(err) && doubt == nil:
 			return l.full(way, s, units, nonce, err)
@@ -188,7 +190,7 @@ func (l *lane) full(way route, s *Store, units []*unit, nonce string, cause erro
 // final tells that repeating a batch is no use although an earlier try may have
 // been applied.
 func final(err error, try int) bool {
-	if errors.Is(err, errNotSent) {
+	if errors.Is(err, fault.ErrNotSent) {
 		return false
 	}
 	return notApplied(err) || tooLargeToReceive(err) || try >= stubborn && !passing(err)
@@ -215,7 +217,7 @@ func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause
 	switch {
 	case err != nil:
 		l.gone = true
-		l.failOpen(units, unknown(cause, err))
+		l.failOpen(units, fault.Unknown(cause, err))
 		return nil
 	case got == nil && errors.Is(cause, errLaneMoved):
 		return errLaneMoved
@@ -255,7 +257,7 @@ func (l *lane) advance(ctx context.Context, s *Store) (*pb.RangeResponse, error)
 				return nil, nil
 			}
 			return got, nil
-		case notApplied(err) && !errors.Is(err, errNotSent) || isNoSpace(err) || ctx.Err() != nil:
+		case notApplied(err) && !errors.Is(err, fault.ErrNotSent) || isNoSpace(err) || ctx.Err() != nil:
 			return nil, err
 		}
 		if perr := pause(ctx, try); perr != nil {
@@ -289,7 +291,7 @@ func (l *lane) lost(way route, s *Store, units []*unit, got *pb.RangeResponse, n
 	}
 	l.gone = true
 	if doubt != nil { //mutant:lane-lost-in-doubt
-		failAll(units, unknown(errLaneGone, doubt))
+		failAll(units, fault.Unknown(errLaneGone, doubt))
 		return nil
 	}
 	return errLaneGone
@@ -302,7 +304,7 @@ func (l *lane) refused(way route, s *Store, units []*unit, err error) error {
 		return errLaneGone
 	}
 	if len(units) == 1 {
-		units[0].culprit = !errors.Is(err, errNotSent)
+		units[0].culprit = !errors.Is(err, fault.ErrNotSent)
 		refuseWithoutLane(way, s, units, err)
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // laneTTL is how long a lane outlives its process.
@@ -22,7 +24,7 @@ func (c *Committer) openLane() (*lane, error) {
 		if c.ctx.Err() != nil {
 			err = ErrClosed
 		}
-		return nil, fmt.Errorf("open lane: %w: %w", errNotSent, err)
+		return nil, fmt.Errorf("open lane: %w: %w", fault.ErrNotSent, err)
 	}
 	c.mu.Lock()
 	n := c.opened

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // liveBackend sends nothing once its client is closed: errors of a closed client look
@@ -27,7 +29,7 @@ type liveBackend struct {
 // whileOpen returns a context that also ends when the client is closed.
 func (s *Store) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.client, func() { cancel(errClientClosed) })
+	stop := context.AfterFunc(s.client, func() { cancel(fault.ErrClientClosed) })
 	return ctx, func() {
 		stop()
 		cancel(context.Canceled)
@@ -38,7 +40,7 @@ func (b liveBackend) closed() bool { return b.client.Ctx().Err() != nil }
 
 func (b liveBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	if b.closed() {
-		return nil, errClientClosed
+		return nil, fault.ErrClientClosed
 	}
 	if len(t.If) > 0 {
 		return b.backend.txn(ctx, t) // one that is under way may have been applied
@@ -48,7 +50,7 @@ func (b liveBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, err
 
 func (b liveBackend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	if b.closed() {
-		return nil, errClientClosed
+		return nil, fault.ErrClientClosed
 	}
 	resp, err := unhurried(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return b.backend.get(ctx, key, opts...)
@@ -61,7 +63,7 @@ func (b liveBackend) get(ctx context.Context, key string, opts ...clientv3.OpOpt
 
 func (b liveBackend) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
 	if b.closed() {
-		return nil, errClientClosed
+		return nil, fault.ErrClientClosed
 	}
 	header, err := b.backend.scan(ctx, from, each, opts...)
 	if err != nil {
@@ -72,7 +74,7 @@ func (b liveBackend) scan(ctx context.Context, from string, each func([]*mvccpb.
 
 func (b liveBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
 	if b.closed() {
-		return 0, errClientClosed
+		return 0, fault.ErrClientClosed
 	}
 	granted, err := unhurried(ctx, func(ctx context.Context) (int64, error) { return b.backend.grant(ctx, id, ttl) })
 	if err != nil {
@@ -83,14 +85,14 @@ func (b liveBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) 
 
 func (b liveBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
 	if b.closed() {
-		return 0, errClientClosed
+		return 0, fault.ErrClientClosed
 	}
 	return b.backend.revoke(ctx, id)
 }
 
 func (b liveBackend) usage(ctx context.Context) (size, quota int64, err error) {
 	if b.closed() {
-		return 0, 0, errClientClosed
+		return 0, 0, fault.ErrClientClosed
 	}
 	return b.backend.usage(ctx)
 }
@@ -126,7 +128,7 @@ func unhurried[T any](ctx context.Context, request func(ctx context.Context) (T,
 // as far as the connection can tell. The client itself says only that the time was over.
 func (b liveBackend) explain(err error) error {
 	if b.closed() {
-		return errClientClosed
+		return fault.ErrClientClosed
 	}
 	if !errors.Is(err, context.DeadlineExceeded) && codeOf(err) != codes.DeadlineExceeded {
 		return err

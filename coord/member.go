@@ -9,6 +9,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Member keeps one live session for a process: when one is lost, it opens the
@@ -68,7 +70,7 @@ func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
 			if time.Since(opened) > m.cfg.TTL {
 				try = 0
 			}
-		case isInvalid(err), errors.Is(err, errClientClosed), first && isDenied(err):
+		case fault.IsInvalid(err), errors.Is(err, fault.ErrClientClosed), first && isDenied(err):
 			return err
 		case ctx.Err() == nil:
 			m.cfg.Logger.Warn("open session", zap.Error(err))
@@ -132,7 +134,7 @@ func (m *Member) Session(ctx context.Context) (*Session, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, causeOf(ctx)
+			return nil, fault.CauseOf(ctx)
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Sink receives what a [Mirror] sees. The mirror calls it from one goroutine, in
@@ -105,8 +107,8 @@ func (m *Mirror) Run(ctx context.Context) error {
 		close(m.synced)
 	})
 	wg.Wait()
-	if m.store.client.Err() != nil && errors.Is(context.Cause(ctx), errClientClosed) {
-		return errClientClosed
+	if m.store.client.Err() != nil && errors.Is(context.Cause(ctx), fault.ErrClientClosed) {
+		return fault.ErrClientClosed
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // pause waits before retry number try (from 0): 25 ms doubling to 1 s, with
@@ -15,7 +17,7 @@ func pause(ctx context.Context, try int) error {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return causeOf(ctx)
+		return fault.CauseOf(ctx)
 	case <-t.C:
 		return nil
 	}

@@ -3,6 +3,8 @@ package coord
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Pending is a Txn on its way. Safe for concurrent use.
@@ -31,12 +33,12 @@ func (p *Pending) Wait(ctx context.Context) (Result, error) {
 		return p.Result()
 	case <-ctx.Done():
 	}
-	cause := causeOf(ctx)
+	cause := fault.CauseOf(ctx)
 	if trouble := u.trouble.Load(); trouble != nil {
 		cause = fmt.Errorf("%w (last answer: %w)", cause, *trouble)
 	}
 	if u.withdraw() {
-		u.settle(Result{}, fmt.Errorf("%w: %w", errNotSent, cause))
+		u.settle(Result{}, fmt.Errorf("%w: %w", fault.ErrNotSent, cause))
 		u.owner.forgetWithdrawn()
 		return p.Result()
 	}
@@ -45,7 +47,7 @@ func (p *Pending) Wait(ctx context.Context) (Result, error) {
 	}
 	u.left.Store(true)
 	u.owner.callerLeft()
-	return Result{}, unknown(cause)
+	return Result{}, fault.Unknown(cause)
 }
 
 // Fixed is closed once what etcd holds can not be changed by the Txn any more. It is

@@ -7,6 +7,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // renewLoop renews every quarter of the TTL until the session is over. It stops
@@ -96,7 +98,7 @@ func (s *Session) watchClock() {
 		case <-s.rewound: //mutant:rewind-ends-session
 			s.end(ErrHistoryRewound)
 		case <-s.store.client.Done():
-			s.end(fmt.Errorf("%w: %w", ErrSessionLost, errClientClosed))
+			s.end(fmt.Errorf("%w: %w", ErrSessionLost, fault.ErrClientClosed))
 		case <-s.Done():
 		}
 		t.Stop()

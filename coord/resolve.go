@@ -9,6 +9,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // maxReplay is how many keys are read together when a batch is resolved.
@@ -30,7 +32,7 @@ func (l *lane) resolve(ctx context.Context, s *Store, units []*unit, rev int64) 
 	}
 	found, err := readAll(ctx, s, gets)
 	if err != nil {
-		failAll(units, unknown(err)) //mutant:evidence-gone
+		failAll(units, fault.Unknown(err)) //mutant:evidence-gone
 		return
 	}
 	replays := make([]replayed, len(units))
@@ -116,7 +118,7 @@ func replay(ctx context.Context, s *Store, rev int64, replays []replayed) {
 // done nothing, whatever it would have read; what succeeded is of no use without.
 func (p replayed) unreadable(err error) {
 	if p.succeeded { //mutant:refusal-unread
-		p.unit.settle(Result{}, unknown(err))
+		p.unit.settle(Result{}, fault.Unknown(err))
 	} else {
 		p.unit.settle(Result{}, fmt.Errorf("%w: read what was in its way: %w", ErrRefused, err))
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // defaultTTL is the session TTL unless another is asked for.
@@ -351,7 +352,7 @@ func (s *Session) Close(ctx context.Context) error {
 		case <-closed:
 			return nil
 		case <-ctx.Done():
-			return causeOf(ctx)
+			return fault.CauseOf(ctx)
 		}
 	}
 	s.closed = make(chan struct{})

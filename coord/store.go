@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // requestTimeout bounds one request to etcd. A Txn that ran into it is repeated
@@ -143,7 +145,7 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 			// An earlier try of ours was applied; its answer was lost.
 			return id, ttl, nil
 		case ctx.Err() != nil:
-			return 0, 0, fmt.Errorf("grant lease: %w: %w", causeOf(ctx), err)
+			return 0, 0, fmt.Errorf("grant lease: %w: %w", fault.CauseOf(ctx), err)
 		case notApplied(err) || isAuthError(err) || isNoSpace(err):
 			return 0, 0, fmt.Errorf("grant lease: %w", withWayOut(err))
 		}
@@ -178,7 +180,7 @@ func (s *Store) revoke(ctx context.Context, id clientv3.LeaseID) (rev int64, err
 		case isLeaseNotFound(err):
 			return 0, nil
 		case ctx.Err() != nil:
-			return 0, fmt.Errorf("revoke lease: %w: %w", causeOf(ctx), err)
+			return 0, fmt.Errorf("revoke lease: %w: %w", fault.CauseOf(ctx), err)
 		case notApplied(err) || isAuthError(err) || try+1 >= revokeTries:
 			return 0, fmt.Errorf("revoke lease: %w", err)
 		}

@@ -1,4 +1,6 @@
-package coord
+// Package fault has the errors that all of Leasekit shares. Packages that users import
+// show them under names of their own; what they say is written once, here.
+package fault
 
 import (
 	"context"
@@ -16,15 +18,15 @@ var (
 	ErrHistoryRewound = fmt.Errorf("%w: etcd's history went back", ErrSessionLost)
 	// ErrClosed means that we closed it: a session, committer, queue or etcd client.
 	ErrClosed = errors.New("closed")
-	// errClientClosed means that the caller has closed the etcd client. Nothing is sent
+	// ErrClientClosed means that the caller has closed the etcd client. Nothing is sent
 	// any more, and no repeat helps.
-	errClientClosed = fmt.Errorf("the etcd client is %w", ErrClosed)
+	ErrClientClosed = fmt.Errorf("the etcd client is %w", ErrClosed)
 	// ErrUnknown means that a write may or may not have been applied.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrRefused means that nothing was written: a compare did not hold.
 	ErrRefused = errors.New("refused: a compare did not hold")
-	// errNotSent marks requests that were given up before they were sent.
-	errNotSent = errors.New("not sent")
+	// ErrNotSent marks requests that were given up before they were sent.
+	ErrNotSent = errors.New("not sent")
 )
 
 // InputError tells which field is wrong, what its value was, and what would do.
@@ -49,8 +51,8 @@ func (e *InputError) Error() string {
 // Is makes errors.Is(err, ErrInvalid) true.
 func (e *InputError) Is(target error) bool { return target == ErrInvalid }
 
-// unknown wraps the reasons why an outcome could not be found out.
-func unknown(causes ...error) error {
+// Unknown wraps the reasons why an outcome could not be found out.
+func Unknown(causes ...error) error {
 	err := ErrUnknown
 	for _, c := range causes {
 		if c != nil {
@@ -60,12 +62,23 @@ func unknown(causes ...error) error {
 	return err
 }
 
-func isInvalid(err error) bool { return errors.Is(err, ErrInvalid) }
+func IsInvalid(err error) bool { return errors.Is(err, ErrInvalid) }
 
-// causeOf prefers the cause over "context canceled".
-func causeOf(ctx context.Context) error {
+// CauseOf prefers the cause over "context canceled".
+func CauseOf(ctx context.Context) error {
 	if c := context.Cause(ctx); c != nil {
 		return c
 	}
 	return ctx.Err()
 }
+
+// publish makes the public twin of an input error, for errors.As.
+var publish func(e *InputError, target any) bool
+
+// Publish says how to fill in target, which errors.As was given, with the public twin of
+// an input error; it is false for targets of another type. Package coord calls it as it
+// is initialised, and nobody else.
+func Publish(as func(e *InputError, target any) bool) { publish = as }
+
+// As makes errors.As find the public twin.
+func (e *InputError) As(target any) bool { return publish != nil && publish(e, target) }
