@@ -101,11 +101,11 @@ func TestLostLaneAmbiguous(t *testing.T) {
 				}
 			}
 			if applied {
-				w.faults(fault{lose: errLost, then: revoke})
+				w.faults(fate{lose: errLost, then: revoke})
 			} else {
 				// Lost on its way; the lease ends before the repeat.
 				gate := make(chan struct{})
-				w.faults(fault{refuse: errLost}, fault{hold: gate})
+				w.faults(fate{refuse: errLost}, fate{hold: gate})
 				go func() {
 					defer close(gate)
 					w.waitSent(t, 2)
@@ -168,11 +168,11 @@ func TestOneBadUnitHarmsNobodyElse(t *testing.T) {
 				txns = append(txns, putTxn(fmt.Sprintf("%sgood-%d", w.data, n), ""))
 			}
 			txns[13] = bad.txn
-			w.planBy(func(_ int, txn Txn) fault {
+			w.planBy(func(_ int, txn Txn) fate {
 				if bad.faked && writesKey(txn, w.data+"bad") {
-					return fault{refuse: bad.err}
+					return fate{refuse: bad.err}
 				}
-				return fault{}
+				return fate{}
 			})
 			for n, p := range w.togetherAs(t, c, txns) {
 				r, err := p.Wait(within(t))
@@ -212,13 +212,13 @@ func writesKey(txn Txn, key string) bool {
 func TestOnlyARefusalByEtcdIsolatesAnOrigin(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.faults(fault{refuse: fault.ErrNotSent})
+	w.faults(fate{refuse: fault.ErrNotSent})
 	txn := putTxn(w.data+"a", "")
 	txn.Origin = "unlucky"
 	_, err := c.Do(within(t), txn)
 	wantErr(t, err, fault.ErrNotSent)
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"gate", ""))
 	w.waitSent(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -289,11 +289,11 @@ func TestSurvives_38_NoSpace(t *testing.T) {
 func TestAppliedAlthoughThereIsNoSpace(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.faults(fault{lose: rpctypes.ErrNoSpace})
+	w.faults(fate{lose: rpctypes.ErrNoSpace})
 	if r, err := c.Do(within(t), putTxn(w.data+"k", "")); err != nil || !r.Succeeded {
 		t.Errorf("got %v %v, want applied", r.Succeeded, err)
 	}
-	w.faults(fault{refuse: errLost}, fault{refuse: rpctypes.ErrNoSpace}, fault{refuse: rpctypes.ErrNoSpace})
+	w.faults(fate{refuse: errLost}, fate{refuse: rpctypes.ErrNoSpace}, fate{refuse: rpctypes.ErrNoSpace})
 	_, err := c.Do(within(t), putTxn(w.data+"l", ""))
 	wantErr(t, err, rpctypes.ErrNoSpace)
 	wantVersions(t, w, map[string]int64{"k": 1, "l": 0})
@@ -321,7 +321,7 @@ func TestWithdrawnWhileQueued(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"gate", ""))
 	w.waitSent(t, 1)
 	cause := errors.New("enough")
@@ -349,7 +349,7 @@ func TestWithdrawnUnitsDoNotPileUp(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"gate", ""))
 	w.waitSent(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -378,7 +378,7 @@ func TestUnknownWhileInFlight(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{lose: errLost}, fault{hold: gate})
+	w.faults(fate{lose: errLost}, fate{hold: gate})
 	ctx, cancel := context.WithCancel(t.Context())
 	p := c.Go(putTxn(w.data+"a", ""))
 	w.waitSent(t, 2)
@@ -408,7 +408,7 @@ func TestSlowFlightOpensAnotherLane(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	slow := c.Go(putTxn(w.data+"slow", ""))
 	w.waitSent(t, 1)
 	mustApply(t, c, putTxn(w.data+"a", ""))
@@ -437,7 +437,7 @@ func TestCloseDrains(t *testing.T) {
 	c := NewCommitter(w.store, "test")
 	mustApply(t, c, putTxn(w.data+"opened", ""))
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	flying := c.Go(putTxn(w.data+"a", ""))
 	w.waitSent(t, 1)
 	queued := c.Go(putTxn(w.data+"b", ""))
@@ -468,7 +468,7 @@ func TestCloseIsBounded(t *testing.T) {
 	w := newWorld(t)
 	c := NewCommitter(w.store, "test")
 	mustApply(t, c, putTxn(w.data+"opened", ""))
-	w.planBy(func(int, Txn) fault { return fault{hold: make(chan struct{})} })
+	w.planBy(func(int, Txn) fate { return fate{hold: make(chan struct{})} })
 	flying := c.Go(putTxn(w.data+"a", ""))
 	w.waitSent(t, 1)
 	queued := c.Go(putTxn(w.data+"b", ""))

@@ -23,7 +23,7 @@ const deadline = 60 * time.Second
 var errLost = status.Error(codes.Unavailable, "transport is closing")
 
 // fault is what becomes of one Txn. The zero value lets it pass.
-type fault struct {
+type fate struct {
 	hold   <-chan struct{} // not sent before it is closed, or ctx ends
 	refuse error           // not sent at all
 	late   bool            // not sent before the test calls deliver; refuse is returned
@@ -37,7 +37,7 @@ type faultBackend struct {
 	backend
 
 	mu       sync.Mutex
-	plan     func(n int, t Txn) fault // n counts from 1
+	plan     func(n int, t Txn) fate // n counts from 1
 	readPlan func(n int) error
 	n, reads int
 	late     []Txn
@@ -96,7 +96,7 @@ func (b *faultBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, e
 	return resp, err
 }
 
-func (b *faultBackend) next(t Txn) (f fault) {
+func (b *faultBackend) next(t Txn) (f fate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n++
@@ -129,16 +129,16 @@ func (b *faultBackend) read(ctx context.Context, t Txn) (*clientv3.TxnResponse, 
 }
 
 // faults plans by the number of the Txn, counted from now on.
-func (b *faultBackend) faults(list ...fault) {
-	b.planBy(func(n int, _ Txn) fault {
+func (b *faultBackend) faults(list ...fate) {
+	b.planBy(func(n int, _ Txn) fate {
 		if n <= len(list) {
 			return list[n-1]
 		}
-		return fault{}
+		return fate{}
 	})
 }
 
-func (b *faultBackend) planBy(plan func(n int, t Txn) fault) {
+func (b *faultBackend) planBy(plan func(n int, t Txn) fate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n, b.plan = 0, plan
@@ -245,7 +245,7 @@ func (w *world) openedCommitter(t *testing.T) *Committer {
 
 // together hands Txns over such that they travel in one batch, which meets the
 // faults.
-func (w *world) together(t *testing.T, c *Committer, txns []Txn, faults ...fault) []*Pending {
+func (w *world) together(t *testing.T, c *Committer, txns []Txn, faults ...fate) []*Pending {
 	t.Helper()
 	w.faults(faults...)
 	return w.togetherAs(t, c, txns)
@@ -257,9 +257,9 @@ func (w *world) togetherAs(t *testing.T, c *Committer, txns []Txn) []*Pending {
 	gate := make(chan struct{})
 	w.mu.Lock()
 	plan := w.plan
-	w.n, w.plan = 0, func(n int, txn Txn) fault {
+	w.n, w.plan = 0, func(n int, txn Txn) fate {
 		if n == 1 {
-			return fault{hold: gate}
+			return fate{hold: gate}
 		}
 		return plan(n-1, txn)
 	}

@@ -16,7 +16,7 @@ import (
 // Arrives tells whether the write does; then comes what happens meanwhile.
 func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func()) {
 	lane := s.committer.laneLeaseNow()
-	f := fault{then: func() {
+	f := fate{then: func() {
 		if _, err := l.client.Revoke(within(l.t), lane); err != nil {
 			l.t.Error(err)
 		}
@@ -171,8 +171,8 @@ func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 	l := newLine(t)
 	a := l.session(t)
 	h := <-l.acquires(within(t), a)
-	denied := fault{refuse: rpctypes.ErrPermissionDenied}
-	l.planBy(func(int, Txn) fault { return denied })
+	denied := fate{refuse: rpctypes.ErrPermissionDenied}
+	l.planBy(func(int, Txn) fate { return denied })
 	l.readPlan = func(int) error { return nil }
 	// Deleting needs no lane, so the Txn goes without one and is denied there too.
 	wantErr(t, h.Release(within(t)), rpctypes.ErrPermissionDenied)
@@ -195,11 +195,11 @@ func TestReleaseWithoutALane(t *testing.T) {
 	l := newLine(t)
 	a := l.session(t)
 	h := <-l.acquires(within(t), a)
-	l.planBy(func(_ int, t Txn) fault {
+	l.planBy(func(_ int, t Txn) fate {
 		if len(t.Then) > 0 && t.Then[0].IsPut() {
-			return fault{refuse: rpctypes.ErrPermissionDenied}
+			return fate{refuse: rpctypes.ErrPermissionDenied}
 		}
-		return fault{}
+		return fate{}
 	})
 	wantErr(t, h.Release(within(t)), nil)
 	l.planBy(nil)

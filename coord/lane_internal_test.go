@@ -16,23 +16,23 @@ import (
 // lossy are the ways in which the answer of a batch gets lost.
 var lossy = []struct {
 	name   string
-	faults []fault
+	faults []fate
 }{
 	{"answered", nil},
-	{"answer lost", []fault{{lose: errLost}}},
-	{"answer and the repeat's lost", []fault{{lose: errLost}, {lose: errLost}}},
-	{"answers lost for long", []fault{{lose: errLost}, {lose: context.DeadlineExceeded}, {lose: status.Error(codes.Unknown, "EOF")}, {lose: errLost}}},
-	{"request lost", []fault{{refuse: errLost}}},
-	{"request lost, then the repeat's answer", []fault{{refuse: errLost}, {lose: errLost}}},
-	{"original late", []fault{{late: true}}},
-	{"original late, the repeat's answer lost", []fault{{late: true}, {lose: errLost}}},
-	{"original and repeat late", []fault{{late: true}, {late: true}}},
+	{"answer lost", []fate{{lose: errLost}}},
+	{"answer and the repeat's lost", []fate{{lose: errLost}, {lose: errLost}}},
+	{"answers lost for long", []fate{{lose: errLost}, {lose: context.DeadlineExceeded}, {lose: status.Error(codes.Unknown, "EOF")}, {lose: errLost}}},
+	{"request lost", []fate{{refuse: errLost}}},
+	{"request lost, then the repeat's answer", []fate{{refuse: errLost}, {lose: errLost}}},
+	{"original late", []fate{{late: true}}},
+	{"original late, the repeat's answer lost", []fate{{late: true}, {lose: errLost}}},
+	{"original and repeat late", []fate{{late: true}, {late: true}}},
 	// The original is delivered while its repeat is under way: it wins.
-	{"answer lost, then refused outright", []fault{{lose: errLost}, {refuse: rpctypes.ErrPermissionDenied}}},
-	{"answer lost, then an error that stays", []fault{
+	{"answer lost, then refused outright", []fate{{lose: errLost}, {refuse: rpctypes.ErrPermissionDenied}}},
+	{"answer lost, then an error that stays", []fate{
 		{lose: errLost}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt},
 	}},
-	{"answer too large for us", []fault{{lose: status.Error(codes.ResourceExhausted, "grpc: received message larger than max (2 vs. 1)")}}},
+	{"answer too large for us", []fate{{lose: status.Error(codes.ResourceExhausted, "grpc: received message larger than max (2 vs. 1)")}}},
 }
 
 // outcomes is one unit of every kind, and what it must do to a world in which
@@ -192,7 +192,7 @@ func TestOriginalArrivesBeforeItsRepeat(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{late: true}, fault{hold: gate})
+	w.faults(fate{late: true}, fate{hold: gate})
 	p := c.Go(putTxn(w.data+"once", ""))
 	w.waitSent(t, 2)
 	if got := w.arrive(t); got != 1 {
@@ -210,7 +210,7 @@ func TestOriginalArrivesBeforeItsRepeat(t *testing.T) {
 func TestRefusalAfterALostRequestIsTrue(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.faults(fault{late: true}, fault{refuse: rpctypes.ErrPermissionDenied}, fault{lose: errLost} /* of the empty batch */)
+	w.faults(fate{late: true}, fate{refuse: rpctypes.ErrPermissionDenied}, fate{lose: errLost} /* of the empty batch */)
 	_, err := c.Do(within(t), putTxn(w.data+"never", ""))
 	wantErr(t, err, rpctypes.ErrPermissionDenied)
 	w.deliver(t)
@@ -219,7 +219,7 @@ func TestRefusalAfterALostRequestIsTrue(t *testing.T) {
 	// The same with a batch: it is split, and its parts are applied.
 	c.forgive()
 	pending := w.together(t, c, []Txn{putTxn(w.data+"a", ""), putTxn(w.data+"b", "")},
-		fault{late: true}, fault{refuse: rpctypes.ErrPermissionDenied})
+		fate{late: true}, fate{refuse: rpctypes.ErrPermissionDenied})
 	for _, p := range pending {
 		mustWait(t, p)
 	}
@@ -247,7 +247,7 @@ func TestCompactedRevisionIsUnknown(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.faults(fault{lose: errLost, then: compact})
+	w.faults(fate{lose: errLost, then: compact})
 	p := c.Go(putTxn(w.data+"a", ""))
 	_, err := p.Wait(within(t))
 	wantErr(t, err, ErrUnknown)
@@ -265,7 +265,7 @@ func TestResolvingOutlivesFailedReads(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	w.put(t, "payload", "bytes")
-	w.faults(fault{lose: errLost})
+	w.faults(fate{lose: errLost})
 	w.readPlan = func(n int) error {
 		if n%2 == 1 && n < 6 {
 			return errLost
@@ -277,7 +277,7 @@ func TestResolvingOutlivesFailedReads(t *testing.T) {
 		t.Errorf("payload: got %v, want bytes", kv)
 	}
 	// Nobody may read any more: then nobody knows.
-	w.faults(fault{lose: errLost})
+	w.faults(fate{lose: errLost})
 	w.readPlan = func(int) error { return rpctypes.ErrPermissionDenied }
 	_, err := c.Do(within(t), putTxn(w.data+"b", ""))
 	wantErr(t, err, ErrUnknown)

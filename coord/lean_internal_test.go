@@ -165,7 +165,7 @@ func TestLateLeanOriginalIsFoundByThePlainBatch(t *testing.T) {
 	c := w.openedCommitter(t)
 	w.put(t, "common", "1")
 	gate := make(chan struct{})
-	pending := w.together(t, c, leanBatch(w), fault{late: true}, fault{}, fault{hold: gate})
+	pending := w.together(t, c, leanBatch(w), fate{late: true}, fate{}, fate{hold: gate})
 	w.waitSent(t, 4) // the gate, the original, its repeat, the plain batch
 	if _, err := w.client.Delete(within(t), w.data+"common"); err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestRefusedByALeanBatchBehindACompaction(t *testing.T) {
 	}
 	txns := leanBatch(w)
 	txns[3].Else = []clientv3.Op{clientv3.OpGet(w.data + "u3")}
-	pending := w.together(t, c, txns, fault{then: compact})
+	pending := w.together(t, c, txns, fate{then: compact})
 	for i, p := range pending {
 		if r := mustWait(t, p); r.Succeeded == (i == 3) {
 			t.Errorf("unit %d: got succeeded %v", i, r.Succeeded)
@@ -261,11 +261,11 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 		name      string
 		world     func(*testing.T) *world
 		succeeded bool
-		faults    []fault
+		faults    []fate
 	}{
 		{"too large, read by those that succeeded", small, true, nil},
 		{"too large, read by those that were refused", small, false, nil},
-		{"too slow, read by those that succeeded", slow, true, []fault{{lose: errLost}}},
+		{"too slow, read by those that succeeded", slow, true, []fate{{lose: errLost}}},
 		{"too slow, read by those that were refused", slow, false, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

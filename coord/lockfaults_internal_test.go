@@ -37,18 +37,18 @@ func writesOf(t Txn, keys claimKeys) string {
 
 // faultsAt plans faults for the Txns that write such things of the lock, in order,
 // and in one lane: the repeats of another session's Txn must not meet them.
-func (w *world) faultsAt(keys claimKeys, writes string, list ...fault) {
+func (w *world) faultsAt(keys claimKeys, writes string, list ...fate) {
 	n, lane := 0, ""
-	w.planBy(func(_ int, t Txn) fault {
+	w.planBy(func(_ int, t Txn) fate {
 		if got := writesOf(t, keys); got != writes || n >= len(list) {
-			return fault{}
+			return fate{}
 		}
 		key := string(t.Then[0].KeyBytes())
 		if lane == "" {
 			lane = key
 		}
 		if key != lane {
-			return fault{}
+			return fate{}
 		}
 		n++
 		return list[n-1]
@@ -263,17 +263,17 @@ func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
 func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
 	arrived, gate = make(chan struct{}), make(chan struct{})
 	stuck := false
-	l.planBy(func(_ int, t Txn) fault {
+	l.planBy(func(_ int, t Txn) fate {
 		switch {
 		case stuck || writesOf(t, l.keys) != writes:
-			return fault{}
+			return fate{}
 		case sent:
 			stuck = true
-			return fault{then: func() { close(arrived); <-gate }}
+			return fate{then: func() { close(arrived); <-gate }}
 		}
 		stuck = true
 		close(arrived)
-		return fault{hold: gate}
+		return fate{hold: gate}
 	})
 	return arrived, gate
 }
@@ -327,7 +327,7 @@ func TestHoldOfUnknownReleaseEnds(t *testing.T) {
 	l := newLine(t)
 	s := l.session(t)
 	h := <-l.acquires(within(t), s)
-	l.faultsAt(l.keys, "delete slot,", fault{lose: errLost}, fault{refuse: errLost}, fault{refuse: errLost})
+	l.faultsAt(l.keys, "delete slot,", fate{lose: errLost}, fate{refuse: errLost}, fate{refuse: errLost})
 	if err := h.Release(within(t)); err != nil && !errors.Is(err, ErrFenced) {
 		t.Errorf("release: %v", err)
 	}

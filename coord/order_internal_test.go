@@ -71,7 +71,7 @@ func TestALaterWriteSettlesTheEarlierOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			cm := w.openedCommitter(t)
-			w.faults(fault{hold: make(chan struct{}), late: true})
+			w.faults(fate{hold: make(chan struct{}), late: true})
 			first := w.gone(t, cm, c.first(w))
 			second, err := cm.Do(within(t), c.second(w))
 			if err != nil {
@@ -99,7 +99,7 @@ func TestOtherKeysPassAnOpenFlight(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	slow := w.gone(t, c, putTxn(w.data+"k", "1"))
 	mustApply(t, c, putTxn(w.data+"other", "2"))
 	select {
@@ -116,7 +116,7 @@ func TestALaterWriteWaitsForACallerThatIsThere(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"k", "1"))
 	w.waitSent(t, 1)
 	second := c.Go(putTxn(w.data+"k", "2"))
@@ -133,14 +133,14 @@ func TestALaterWriteWaitsForACallerThatIsThere(t *testing.T) {
 func TestALaterWriteSettlesWithoutAPut(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.planBy(func(n int, txn Txn) fault {
+	w.planBy(func(n int, txn Txn) fate {
 		switch {
 		case n == 1:
-			return fault{hold: make(chan struct{}), late: true}
+			return fate{hold: make(chan struct{}), late: true}
 		case n == 2: // the empty batch
-			return fault{refuse: rpctypes.ErrPermissionDenied}
+			return fate{refuse: rpctypes.ErrPermissionDenied}
 		}
-		return fault{}
+		return fate{}
 	})
 	w.gone(t, c, putTxn(w.data+"k", "1"))
 	if _, err := c.Do(within(t), putTxn(w.data+"k", "2")); err != nil {
@@ -157,14 +157,14 @@ func TestALaterWriteSettlesWithoutAPut(t *testing.T) {
 func TestTheOutcomeIsReadWhenALaneIsEnded(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.planBy(func(n int, txn Txn) fault {
+	w.planBy(func(n int, txn Txn) fate {
 		switch n {
 		case 1:
-			return fault{lose: errLost}
+			return fate{lose: errLost}
 		case 2, 3:
-			return fault{refuse: rpctypes.ErrPermissionDenied}
+			return fate{refuse: rpctypes.ErrPermissionDenied}
 		}
-		return fault{}
+		return fate{}
 	})
 	r, err := c.Do(within(t), putTxn(w.data+"k", "1"))
 	if err != nil || !r.Succeeded || w.value(t, "k") != "1" {
@@ -177,7 +177,7 @@ func TestASecondFlightKeepsTheOrderOfAKey(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
 	gate := make(chan struct{})
-	w.faults(fault{hold: gate})
+	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"k", "1"))
 	w.waitSent(t, 1)
 	second := c.Go(putTxn(w.data+"k", "2"))
@@ -199,11 +199,11 @@ func TestASecondFlightKeepsTheOrderOfAKey(t *testing.T) {
 func TestInOrderBesideOthers(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.planBy(func(n int, _ Txn) fault {
+	w.planBy(func(n int, _ Txn) fate {
 		if n%3 == 0 {
-			return fault{lose: errLost}
+			return fate{lose: errLost}
 		}
-		return fault{}
+		return fate{}
 	})
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
@@ -250,14 +250,14 @@ func TestNoRefusalOfARepeatIsAboutTheFirstTry(t *testing.T) {
 			t.Run(fmt.Sprintf("%v, applied %v", refusal, applied), func(t *testing.T) {
 				w := newWorld(t)
 				c := w.openedCommitter(t)
-				w.planBy(func(n int, txn Txn) fault {
+				w.planBy(func(n int, txn Txn) fate {
 					switch {
 					case n == 1 && applied:
-						return fault{lose: errLost}
+						return fate{lose: errLost}
 					case n == 1:
-						return fault{late: true}
+						return fate{late: true}
 					}
-					return fault{refuse: refusal}
+					return fate{refuse: refusal}
 				})
 				r, err := c.Do(within(t), putTxn(w.data+"k", "1"))
 				w.deliver(t)
@@ -317,11 +317,11 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 // way, and every later Txn is denied.
 func (w *world) unsettled(t *testing.T, c *Committer) *Pending {
 	t.Helper()
-	w.planBy(func(n int, _ Txn) fault {
+	w.planBy(func(n int, _ Txn) fate {
 		if n == 1 {
-			return fault{late: true}
+			return fate{late: true}
 		}
-		return fault{refuse: rpctypes.ErrPermissionDenied}
+		return fate{refuse: rpctypes.ErrPermissionDenied}
 	})
 	p := c.Go(putTxn(w.data+"k", "1"))
 	<-p.Done()

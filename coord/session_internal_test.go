@@ -64,7 +64,7 @@ func TestSurvives_28_RenewalErrorsAreNotFinal(t *testing.T) {
 }
 
 func TestRenewalsResumeAfterErrors(t *testing.T) {
-	for name, fault := range map[string]func(context.Context, int) (int64, error){
+	for name, fate := range map[string]func(context.Context, int) (int64, error){
 		"refused": func(context.Context, int) (int64, error) { return 0, errUnavailable },
 		"silent":  silent,
 	} {
@@ -75,7 +75,7 @@ func TestRenewalsResumeAfterErrors(t *testing.T) {
 				e.renewal = func(ctx context.Context, n int) (int64, error) {
 					// Down for 4 s of every 11.
 					if d := time.Since(opened) % (11 * time.Second); n > 1 && d > 7*time.Second {
-						return fault(ctx, n)
+						return fate(ctx, n)
 					}
 					return e.ttl, nil
 				}

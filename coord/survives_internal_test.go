@@ -126,22 +126,22 @@ func newChaos(t *testing.T, w *world) *chaos {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := &chaos{rng: rand.New(rand.NewPCG(seed, 0))}
-	w.planBy(func(int, Txn) fault {
+	w.planBy(func(int, Txn) fate {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		fate := c.rng.IntN(100)
-		if fate < 45 {
+		drawn := c.rng.IntN(100)
+		if drawn < 45 {
 			c.dropped.Add(1)
 		}
 		switch {
-		case fate < 25:
-			return fault{lose: errLost}
-		case fate < 35:
-			return fault{refuse: errLost}
-		case fate < 45:
-			return fault{late: true}
+		case drawn < 25:
+			return fate{lose: errLost}
+		case drawn < 35:
+			return fate{refuse: errLost}
+		case drawn < 45:
+			return fate{late: true}
 		}
-		return fault{}
+		return fate{}
 	})
 	return c
 }
