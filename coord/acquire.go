@@ -158,7 +158,7 @@ func (a *acquisition) do(ctx context.Context, t Txn) (Result, error) {
 	}
 	a.last = a.s.committer.Go(t)
 	r, err := a.last.Wait(ctx)
-	a.left = a.left || r.Succeeded || errors.Is(err, ErrUnknown)
+	a.left = a.left || r.Succeeded || errors.Is(err, fault.ErrUnknown)
 	gone := isLeaseNotFound(err)
 	if err == nil && !r.Succeeded {
 		kv := r.Get(1)
@@ -203,7 +203,7 @@ func (a *acquisition) leave(ctx context.Context) error {
 		case done:
 			return nil
 		case lost >= atOnce:
-			return fmt.Errorf("withdraw from %s: %w", a.keys.what, ErrRefused) // it is tried again
+			return fmt.Errorf("withdraw from %s: %w", a.keys.what, fault.ErrRefused) // it is tried again
 		}
 	}
 }
@@ -257,7 +257,7 @@ func (c claimReader) readOnce(ctx context.Context) (claimView, error) {
 	if err != nil {
 		return claimView{}, err
 	}
-	v := c.keys.viewOf(resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs, resp.Header.Revision)
+	v := viewOf(c.keys, resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs, resp.Header.Revision)
 	return v, c.readOwners(ctx, &v)
 }
 

@@ -22,7 +22,7 @@ func (c *Committer) Attempt(ctx context.Context, t Txn) (Result, claims.Outcome)
 		return r, claims.Outcome{Verdict: claims.Applied}
 	case err == nil:
 		return r, claims.Outcome{Verdict: claims.Again}
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, fault.ErrUnknown):
 		o := claims.Outcome{Verdict: claims.Unsure, Err: err}
 		select {
 		case <-p.Done():

@@ -21,7 +21,7 @@ func refuseWithoutLane(way route, s *Store, units []*unit, cause error) {
 			continue
 		}
 		r, err := flyBare(way.life, s, u.txn)
-		if errors.Is(err, ErrUnknown) {
+		if errors.Is(err, fault.ErrUnknown) {
 			u.fixed = neverFixed
 		}
 		u.settle(r, err)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // maxOps is how many operations a caller may add to one commit or completion.
@@ -16,7 +18,7 @@ const maxOps = 60
 // [ErrInvalid].
 func CheckOps(k Keyspace, ops []clientv3.Op) error {
 	if len(ops) > maxOps {
-		return &InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", maxOps)}
+		return &fault.InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", maxOps)}
 	}
 	for _, op := range ops {
 		if op.IsTxn() {
@@ -28,10 +30,10 @@ func CheckOps(k Keyspace, ops []clientv3.Op) error {
 		}
 		key := string(op.KeyBytes())
 		if key == "" {
-			return &InputError{Field: "ops", Value: key, Reason: "etcd keys are not empty"}
+			return &fault.InputError{Field: "ops", Value: key, Reason: "etcd keys are not empty"}
 		}
 		if !op.IsGet() && reaches(key, string(op.RangeBytes()), k.root) { //mutant:commit-outside-root
-			return &InputError{Field: "ops", Value: key, Reason: "writes under " + k.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
+			return &fault.InputError{Field: "ops", Value: key, Reason: "writes under " + k.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
 		}
 	}
 	return nil

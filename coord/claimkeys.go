@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// maxPermits bounds a semaphore: each permit is a key, and waiting compares them
+// all.
+const maxPermits = 100
+
 // claimKeys are the keys of claims that sessions queue for: a lock, a leadership,
 // or the permits of a semaphore. A plain value.
 type claimKeys struct {

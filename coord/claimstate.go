@@ -10,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // ClaimState is who holds a lock or a permit, or leads, and who waits for it.
@@ -56,9 +58,9 @@ func (st ClaimState) Waiter(name string) (sid string, err error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", &InputError{Field: "waiter", Value: name, Reason: "no such session or identity waits for " + st.keys.what}
+		return "", &fault.InputError{Field: "waiter", Value: name, Reason: "no such session or identity waits for " + st.keys.what}
 	}
-	return "", &InputError{Field: "waiter", Value: name, Reason: "more than one waits under that identity: name the session, one of " + strings.Join(found, ", ")}
+	return "", &fault.InputError{Field: "waiter", Value: name, Reason: "more than one waits under that identity: name the session, one of " + strings.Join(found, ", ")}
 }
 
 // LockState reads, without a session, who holds a lock and who waits.
@@ -89,7 +91,7 @@ func (s *Store) SemaphoreState(ctx context.Context, name string) ([]ClaimState, 
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.keys.what, err)
 	}
-	return c.keys.states(v), nil
+	return statesOf(c.keys, v), nil
 }
 
 func (c claimReader) state(ctx context.Context) (ClaimState, error) {
@@ -97,11 +99,11 @@ func (c claimReader) state(ctx context.Context) (ClaimState, error) {
 	if err != nil {
 		return ClaimState{}, fmt.Errorf("read %s: %w", c.keys.what, err)
 	}
-	return c.keys.stateOf(v, 0), nil
+	return stateOf(c.keys, v, 0), nil
 }
 
 // stateOf is what a view shows of one slot.
-func (k claimKeys) stateOf(v claimView, i int) ClaimState {
+func stateOf(k claimKeys, v claimView, i int) ClaimState {
 	s := v.slots[i]
 	st := ClaimState{
 		Name: k.name, Permit: i, Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev,
@@ -117,14 +119,14 @@ func (k claimKeys) stateOf(v claimView, i int) ClaimState {
 }
 
 // states are those of the slots that are there; of the first one where only waiters are.
-func (k claimKeys) states(v claimView) (all []ClaimState) {
+func statesOf(k claimKeys, v claimView) (all []ClaimState) {
 	for i, s := range v.slots {
 		if s.rev != 0 {
-			all = append(all, k.stateOf(v, i))
+			all = append(all, stateOf(k, v, i))
 		}
 	}
 	if all == nil && len(v.entries) > 0 {
-		all = append(all, k.stateOf(v, 0))
+		all = append(all, stateOf(k, v, 0))
 	}
 	return all
 }
@@ -168,12 +170,12 @@ func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name s
 				slots = append(slots, kv)
 			}
 		}
-		v := k.viewOf(slots, entries, resp.Header.Revision)
+		v := viewOf(k, slots, entries, resp.Header.Revision)
 		for i := range v.slots {
 			sl := &v.slots[i]
 			sl.dead = sl.Owner != "" && lives[sl.Owner] != sl.OwnerRev
 		}
-		all = append(all, k.states(v)...)
+		all = append(all, statesOf(k, v)...)
 	}
 	slices.SortStableFunc(all, func(a, b ClaimState) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil

@@ -109,7 +109,7 @@ func (w *claimWorld) view() claimView {
 	if i < 0 {
 		i = len(resp.Kvs)
 	}
-	return w.keys.viewOf(resp.Kvs[:i], resp.Kvs[i:], resp.Header.Revision)
+	return viewOf(w.keys, resp.Kvs[:i], resp.Kvs[i:], resp.Header.Revision)
 }
 
 // claimCase is one Txn in its own world.

@@ -73,7 +73,7 @@ func TestViewOfKeys(t *testing.T) {
 			"[0   open] [" + sidA + "] true"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := tc.keys.viewOf(tc.slots, tc.entries, 100)
+			v := viewOf(tc.keys, tc.slots, tc.entries, 100)
 			got := ""
 			for _, s := range v.slots {
 				state := "held"

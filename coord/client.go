@@ -15,15 +15,15 @@ import (
 func checkClient(client *clientv3.Client) error {
 	switch {
 	case client == nil:
-		return &InputError{Field: "client", Value: "nil", Reason: "pass an open etcd client"}
+		return &fault.InputError{Field: "client", Value: "nil", Reason: "pass an open etcd client"}
 	case client.KV == nil || client.Watcher == nil || client.Lease == nil || client.ActiveConnection() == nil:
-		return &InputError{Field: "client", Value: "incomplete", Reason: "make it with clientv3.New"}
+		return &fault.InputError{Field: "client", Value: "incomplete", Reason: "make it with clientv3.New"}
 	case client.Ctx().Err() != nil:
 		return fault.ErrClientClosed
 	}
 	kv, watcher := namespaceOf(reflect.ValueOf(client.KV)), namespaceOf(reflect.ValueOf(client.Watcher))
 	if kv != watcher {
-		return &InputError{Field: "client", Value: fmt.Sprintf("KV in %q, Watcher in %q", kv, watcher), Reason: "wrap both in the same namespace, or neither"}
+		return &fault.InputError{Field: "client", Value: fmt.Sprintf("KV in %q, Watcher in %q", kv, watcher), Reason: "wrap both in the same namespace, or neither"}
 	}
 	return nil
 }

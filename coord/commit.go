@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Commit applies ops in one Txn, only if every fence is current. It returns when
@@ -28,7 +30,7 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 	txn := Txn{Then: ops, Origin: "caller"}
 	for _, f := range fences {
 		if f.Key == "" || f.Token <= 0 {
-			return Result{}, fmt.Errorf("commit: %w", &InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
+			return Result{}, fmt.Errorf("commit: %w", &fault.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
 		}
 		txn.If = append(txn.If, f.Cmps()...) //mutant:commit-fences
 		txn.Else = append(txn.Else, clientv3.OpGet(f.Key))
@@ -56,5 +58,5 @@ func Refusal(r Result, fences ...Fence) error {
 			return &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(kv.ModRevision)}
 		}
 	}
-	return ErrRefused
+	return fault.ErrRefused
 }

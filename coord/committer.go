@@ -131,7 +131,7 @@ func (c *Committer) Go(t Txn) *Pending {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		u.settle(Result{}, fmt.Errorf("commit: %w", ErrClosed))
+		u.settle(Result{}, fmt.Errorf("commit: %w", fault.ErrClosed))
 		return (*Pending)(u)
 	}
 	c.queue = append(c.queue, u)
@@ -322,7 +322,7 @@ func (c *Committer) Close(ctx context.Context) error {
 	c.mu.Unlock()
 	for _, u := range left {
 		if u.withdraw() {
-			u.settle(Result{}, fmt.Errorf("commit: %w", ErrClosed))
+			u.settle(Result{}, fmt.Errorf("commit: %w", fault.ErrClosed))
 		}
 	}
 	// A lane that has ended refuses a late original for ever, as a moved one does.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // EndLease revokes the lease that a session or a lane hangs on, on behalf of whoever
@@ -16,18 +18,18 @@ import (
 // and [ErrInvalid] for a key of another kind. It blocks as [Store.Revoke] does.
 func (s *Store) EndLease(ctx context.Context, key string, created int64) (clientv3.LeaseID, error) {
 	if p, ok := s.keys.Parse(key); !ok || p.Kind != "sessions" && p.Kind != "lanes" {
-		return 0, fmt.Errorf("end lease: %w", &InputError{Field: "key", Value: key, Reason: "it is the key of no session and no lane"})
+		return 0, fmt.Errorf("end lease: %w", &fault.InputError{Field: "key", Value: key, Reason: "it is the key of no session and no lane"})
 	}
 	resp, err := s.Get(ctx, key)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("end lease of %s: %w", key, err)
 	case len(resp.Kvs) == 0:
-		return 0, fmt.Errorf("end lease of %s: %w: it is gone", key, ErrRefused)
+		return 0, fmt.Errorf("end lease of %s: %w: it is gone", key, fault.ErrRefused)
 	case resp.Kvs[0].CreateRevision != created:
-		return 0, fmt.Errorf("end lease of %s: %w: it was created at revision %d, not %d", key, ErrRefused, resp.Kvs[0].CreateRevision, created)
+		return 0, fmt.Errorf("end lease of %s: %w: it was created at revision %d, not %d", key, fault.ErrRefused, resp.Kvs[0].CreateRevision, created)
 	case resp.Kvs[0].Lease == 0:
-		return 0, fmt.Errorf("end lease of %s: %w: it hangs on no lease", key, ErrRefused)
+		return 0, fmt.Errorf("end lease of %s: %w: it hangs on no lease", key, fault.ErrRefused)
 	}
 	// Nothing can be compared in the same request. Nothing has to be: the key hangs on
 	// this lease as long as either is there, and no other lease will ever have its ID.

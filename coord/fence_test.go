@@ -136,36 +136,6 @@ func TestZeroFenceNeverHolds(t *testing.T) {
 	}
 }
 
-func TestNonceOf(t *testing.T) {
-	tests := []struct{ value, want string }{
-		{recordOf(midNonce), midNonce},
-		{`{"w":"` + midNonce + `"}`, midNonce},
-		{`{"w":"` + midNonce + `"`, midNonce},
-		{`{"w":"` + midNonce, ""},
-		{`{"w":"` + midNonce + `0"}`, ""},
-		{`{"w":"512345678"}`, ""},
-		{`{"w":"5123456789ABCDEF"}`, ""},
-		{`{"w":"512345678-abcdef"}`, ""},
-		{`{ "w":"` + midNonce + `"}`, ""},
-		{`{"x":"` + midNonce + `"}`, ""},
-		{"", ""},
-		{"binary \x00\xff and more of it, long enough", ""},
-	}
-	for _, tt := range tests {
-		if got := coord.NonceOf([]byte(tt.value)); got != tt.want {
-			t.Errorf("NonceOf(%s): got %q, want %q", tt.value, got, tt.want)
-		}
-	}
-	seen := map[string]bool{}
-	for range 1000 {
-		n := coord.NewNonce()
-		if seen[n] || coord.NonceOf([]byte(recordOf(n))) != n {
-			t.Fatalf("NewNonce: got %q, want 16 fresh hex digits", n)
-		}
-		seen[n] = true
-	}
-}
-
 // A record that was cut behind its head, by hand or by a copy that broke off, still has the head that its guard compares.
 func TestFenceHoldsForWhatWasCutBehindItsHead(t *testing.T) {
 	cl := etcdtest.Shared(t).Client(t)

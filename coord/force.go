@@ -21,7 +21,7 @@ import (
 // ctx ended first.
 func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, to, actor, reason string) error {
 	if seen.Owner == "" {
-		return fmt.Errorf("%w: nobody holds %s", ErrRefused, seen.keys.what)
+		return fmt.Errorf("%w: nobody holds %s", fault.ErrRefused, seen.keys.what)
 	}
 	c, done := ownLane(ctx, s, "force")
 	defer done()

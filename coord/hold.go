@@ -34,7 +34,7 @@ func (a *acquisition) hold(key string, rev int64) (*Hold, error) {
 		return nil, err // the session ended between the Txn and here: given up behind
 	}
 	if !a.s.aside.start(h.watch) {
-		return nil, fmt.Errorf("session %w", ErrClosed)
+		return nil, fmt.Errorf("session %w", fault.ErrClosed)
 	}
 	return h, nil
 }
@@ -117,7 +117,7 @@ func (h *Hold) Transfer(ctx context.Context, sid string) error {
 		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), e.Claim, nil
 	}))
 	if errors.Is(err, claims.ErrSettled) { // another call transferred or released it
-		return fmt.Errorf("transfer %s: hold %w", h.c.keys.what, ErrClosed)
+		return fmt.Errorf("transfer %s: hold %w", h.c.keys.what, fault.ErrClosed)
 	}
 	return h.givenUp(err)
 }
@@ -145,7 +145,7 @@ func (v claimView) waiter(sid, what string) (entryView, error) {
 			return e, nil
 		}
 	}
-	return entryView{}, fmt.Errorf("%w: session %s does not wait for %s", ErrRefused, sid, what)
+	return entryView{}, fmt.Errorf("%w: session %s does not wait for %s", fault.ErrRefused, sid, what)
 }
 
 // way ends the hold by the Txn that build makes of what it sees; the nonce that build
@@ -173,7 +173,7 @@ func (h *Hold) way(build func(claimView) (Txn, string, error)) claims.Way {
 		Unknown:  fault.Unknown,
 		Over: func(err error) {
 			if err == nil {
-				err = fmt.Errorf("hold %w", ErrClosed)
+				err = fmt.Errorf("hold %w", fault.ErrClosed)
 			}
 			h.end(err)
 		},

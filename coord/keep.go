@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Track enters a claim in the session's book before it is made. The error is
@@ -17,7 +18,7 @@ func (s *Session) Track(nonce string, end claims.End) error {
 	}
 	err := s.book.Track(nonce, end)
 	if errors.Is(err, claims.ErrOver) {
-		err = fmt.Errorf("session %w", ErrClosed)
+		err = fmt.Errorf("session %w", fault.ErrClosed)
 	}
 	return err
 }
@@ -30,10 +31,10 @@ func (s *Session) Keep(nonce string, end claims.End) error {
 		return err
 	}
 	if s.book.Hold(nonce, end) != nil {
-		return fmt.Errorf("session %w", ErrClosed)
+		return fmt.Errorf("session %w", fault.ErrClosed)
 	}
 	return nil
 }
 
 // sessionGone is why a session ended whose key a linearizable answer lacked.
-func sessionGone() error { return fmt.Errorf("%w: its key is gone", ErrSessionLost) }
+func sessionGone() error { return fmt.Errorf("%w: its key is gone", fault.ErrSessionLost) }

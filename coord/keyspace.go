@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // defaultRoot is the prefix under which Leasekit keeps its keys unless told
@@ -31,10 +33,10 @@ func NewKeyspace(root string) (Keyspace, error) {
 		root = defaultRoot
 	}
 	if !utf8.ValidString(root) || strings.ContainsFunc(root, unicode.IsControl) {
-		return Keyspace{}, &InputError{Field: "root", Value: root, Reason: "a root is printable UTF-8 text such as /leasekit/"}
+		return Keyspace{}, &fault.InputError{Field: "root", Value: root, Reason: "a root is printable UTF-8 text such as /leasekit/"}
 	}
 	if strings.Trim(root, "/") == "" {
-		return Keyspace{}, &InputError{Field: "root", Value: root, Reason: "a root needs a name, such as /leasekit/, so that it does not own all of etcd"}
+		return Keyspace{}, &fault.InputError{Field: "root", Value: root, Reason: "a root needs a name, such as /leasekit/, so that it does not own all of etcd"}
 	}
 	if !strings.HasSuffix(root, "/") {
 		root += "/"
@@ -48,13 +50,13 @@ func NewKeyspace(root string) (Keyspace, error) {
 func ValidateName(field, name string) error {
 	switch {
 	case name == "":
-		return &InputError{Field: field, Value: name, Reason: "it must not be empty"}
+		return &fault.InputError{Field: field, Value: name, Reason: "it must not be empty"}
 	case len(name) > maxName:
-		return &InputError{Field: field, Value: name, Reason: "it has " + strconv.Itoa(len(name)) + " bytes, at most " + strconv.Itoa(maxName) + " are accepted"}
+		return &fault.InputError{Field: field, Value: name, Reason: "it has " + strconv.Itoa(len(name)) + " bytes, at most " + strconv.Itoa(maxName) + " are accepted"}
 	case !utf8.ValidString(name):
-		return &InputError{Field: field, Value: name, Reason: "it is not valid UTF-8"}
+		return &fault.InputError{Field: field, Value: name, Reason: "it is not valid UTF-8"}
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return &InputError{Field: field, Value: name, Reason: "it must not contain control characters"}
+		return &fault.InputError{Field: field, Value: name, Reason: "it must not contain control characters"}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ var oddNames = []string{
 
 const sid = "host-1.0123456789abcdef"
 
-func keyspace(t testing.TB, root string) coord.Keyspace {
+func under(t testing.TB, root string) coord.Keyspace {
 	t.Helper()
 	k, err := coord.NewKeyspace(root)
 	if err != nil {
@@ -58,7 +58,7 @@ func checkKeys(t *testing.T, k coord.Keyspace, q, id string) {
 
 func TestKeyspaceRoundTrip(t *testing.T) {
 	for _, root := range []string{"", "/x", "plain", "/a/b/"} {
-		k := keyspace(t, root)
+		k := under(t, root)
 		for _, q := range oddNames {
 			for _, id := range oddNames {
 				checkKeys(t, k, q, id)
@@ -71,7 +71,7 @@ func FuzzKeyspace(f *testing.F) {
 	for _, n := range oddNames {
 		f.Add(n, n)
 	}
-	k := keyspace(f, "")
+	k := under(f, "")
 	f.Fuzz(func(t *testing.T, q, id string) {
 		if q == "" || id == "" {
 			t.Skip("names are not empty")
@@ -85,7 +85,7 @@ func FuzzKeyspace(f *testing.F) {
 }
 
 func TestKeyspaceKeysOfOneNameStayApart(t *testing.T) {
-	k := keyspace(t, "")
+	k := under(t, "")
 	a, ab := k.Queue("a"), k.Queue("a/b")
 	if strings.HasPrefix(ab.Prefix(), a.Prefix()) {
 		t.Errorf("queue a/b lies inside queue a: %q", ab.Prefix())
@@ -96,7 +96,7 @@ func TestKeyspaceKeysOfOneNameStayApart(t *testing.T) {
 }
 
 func TestParseRefusesForeignKeys(t *testing.T) {
-	k := keyspace(t, "")
+	k := under(t, "")
 	for _, rest := range []string{
 		"", "meta/", "metadata", "sessions", "sessions/", "sessions/a", "sessions/a.b", "sessions/" + sid + "/x",
 		"sessions/a.b.0123456789abcdef", "sessions/.0123456789abcdef", "sessions/a.0123456789ABCDEF", "sessions/%2e.0123456789abcdef",

@@ -131,7 +131,7 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 	var doubt error
 	for try := 0; ; try++ {
 		if doubt == nil && way.life.Err() != nil {
-			failAll(units, fmt.Errorf("%w: %w", fault.ErrNotSent, ErrClosed))
+			failAll(units, fmt.Errorf("%w: %w", fault.ErrNotSent, fault.ErrClosed))
 			return nil
 		}
 		resp, err := l.try(way.urgent, s, txn)

@@ -22,7 +22,7 @@ func (c *Committer) openLane() (*lane, error) {
 	lease, _, err := c.store.Grant(c.ctx, laneTTL)
 	if err != nil {
 		if c.ctx.Err() != nil {
-			err = ErrClosed
+			err = fault.ErrClosed
 		}
 		return nil, fmt.Errorf("open lane: %w: %w", fault.ErrNotSent, err)
 	}

@@ -6,12 +6,9 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-)
 
-// CheckMeta tells whether this program knows the schema that the value of
-// [Keyspace.Meta] names; kvs is what a get of it found, which may be nothing. The
-// error wraps [ErrInvalid] when a newer program has written the keys.
-func (k Keyspace) CheckMeta(kvs []*mvccpb.KeyValue) error { return checkSchema(kvs) }
+	"github.com/leasekit/leasekit/internal/fault"
+)
 
 // DeleteLeftovers deletes keys that belong to nothing any more, each only while that
 // is still so, and while the key is as it was seen:
@@ -48,7 +45,7 @@ func (s *Store) DeleteLeftovers(ctx context.Context, seen []*mvccpb.KeyValue) (e
 		}
 		r, err := p.Wait(ctx)
 		if err == nil && !r.Succeeded {
-			err = fmt.Errorf("%w: it changed meanwhile, or belongs to something now", ErrRefused)
+			err = fmt.Errorf("%w: it changed meanwhile, or belongs to something now", fault.ErrRefused)
 		}
 		if err != nil {
 			errs[i] = fmt.Errorf("delete %s: %w", seen[i].Key, err)
@@ -69,10 +66,10 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
 	key, rev := string(kv.Key), kv.ModRevision
 	p, ok := t.space.Parse(key)
 	if !ok {
-		return Txn{}, fmt.Errorf("delete %s: %w", key, &InputError{Field: "key", Value: key, Reason: "it is none of ours: only whoever put it knows what it is for"})
+		return Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "key", Value: key, Reason: "it is none of ours: only whoever put it knows what it is for"})
 	}
 	if rev <= 0 {
-		return Txn{}, fmt.Errorf("delete %s: %w", key, &InputError{Field: "revision", Value: fmt.Sprint(rev), Reason: "a key that was seen has a mod revision"})
+		return Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "revision", Value: fmt.Sprint(rev), Reason: "a key that was seen has a mod revision"})
 	}
 	txn := Txn{
 		Origin: "leftover",
@@ -94,7 +91,7 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
 		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(q.Job(p.ID)), "!=", rev))
 		txn.Else = append(txn.Else, clientv3.OpGet(q.Job(p.ID)))
 	default:
-		return Txn{}, fmt.Errorf("delete %s: %w", key, &InputError{Field: "key", Value: key, Reason: "it is no leftover, whatever else is there"})
+		return Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "key", Value: key, Reason: "it is no leftover, whatever else is there"})
 	}
 	return txn, nil
 }

@@ -3,6 +3,8 @@ package coord
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Lock is a lock of a name, held by one acquisition at a time: two goroutines of
@@ -46,16 +48,12 @@ func (l *Lock) acquire(ctx context.Context, wait bool) (*Hold, error) {
 // a time. All that use a name must agree on the number. Safe for concurrent use.
 type Semaphore struct{ l Lock }
 
-// maxPermits bounds a semaphore: each permit is a key, and waiting compares them
-// all.
-const maxPermits = 100
-
 // NewSemaphore returns the semaphore of that name for a session, with 1 to 100
 // permits. A bad name or number shows in the first call.
 func NewSemaphore(s *Session, name string, permits int) *Semaphore {
 	err := ValidateName("semaphore", name)
 	if err == nil && (permits < 1 || permits > maxPermits) {
-		err = &InputError{Field: "permits", Value: fmt.Sprint(permits), Reason: fmt.Sprintf("it is between 1 and %d", maxPermits)}
+		err = &fault.InputError{Field: "permits", Value: fmt.Sprint(permits), Reason: fmt.Sprintf("it is between 1 and %d", maxPermits)}
 		permits = 1
 	}
 	return &Semaphore{Lock{c: newClaimable(s, s.store.keys.semaphore(name, permits)), err: err}}

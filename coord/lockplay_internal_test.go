@@ -183,7 +183,7 @@ func (p *lockPlay) view() claimView {
 	if p.keys.only != "" {
 		slots = p.keys.only
 	}
-	v := p.keys.viewOf(found(slots).Kvs, found(p.keys.wait).Kvs, p.etcd.Rev())
+	v := viewOf(p.keys, found(slots).Kvs, found(p.keys.wait).Kvs, p.etcd.Rev())
 	for i := range v.slots {
 		if s := &v.slots[i]; s.Owner != "" {
 			kv := p.etcd.Lookup(p.space.Session(s.Owner))

@@ -48,7 +48,7 @@ func (m *Member) Run(ctx context.Context) error {
 	err := m.keep(ctx, &closing)
 	ended := err
 	if ended == nil {
-		ended = fmt.Errorf("member %w", ErrClosed)
+		ended = fmt.Errorf("member %w", fault.ErrClosed)
 	}
 	m.publish(nil, ended)
 	return err

@@ -193,7 +193,7 @@ func (m *Mirror) list(ctx context.Context, f *feed) error {
 	} else {
 		resp, err = m.store.List(ctx, f.prefix)
 	}
-	if err != nil && !errors.Is(err, ErrHistoryRewound) {
+	if err != nil && !errors.Is(err, fault.ErrHistoryRewound) {
 		return err
 	}
 	f.sink.Reset(resp.Kvs, resp.Header.Revision)

@@ -71,7 +71,7 @@ func (s *Session) renewOnce() error {
 		return fmt.Errorf("renew lease: %w", err)
 	}
 	if ttl <= 0 { //mutant:renewal-ttl-zero
-		err := fmt.Errorf("%w: its lease is gone", ErrSessionLost)
+		err := fmt.Errorf("%w: its lease is gone", fault.ErrSessionLost)
 		s.end(err)
 		return err
 	}
@@ -96,9 +96,9 @@ func (s *Session) watchClock() {
 		select {
 		case <-t.C:
 		case <-s.rewound: //mutant:rewind-ends-session
-			s.end(ErrHistoryRewound)
+			s.end(fault.ErrHistoryRewound)
 		case <-s.store.client.Done():
-			s.end(fmt.Errorf("%w: %w", ErrSessionLost, fault.ErrClientClosed))
+			s.end(fmt.Errorf("%w: %w", fault.ErrSessionLost, fault.ErrClientClosed))
 		case <-s.Done():
 		}
 		t.Stop()
@@ -112,7 +112,7 @@ func (s *Session) watchOwnKey() {
 	for try, n := 0, 0; s.life.Err() == nil; try, n = try+1, n+1 {
 		began := time.Now()
 		if s.watchKeyFrom(from, n) {
-			s.end(fmt.Errorf("%w: its key was deleted", ErrSessionLost))
+			s.end(fmt.Errorf("%w: its key was deleted", fault.ErrSessionLost))
 			return
 		}
 		if time.Since(began) > requestTimeout {
@@ -123,7 +123,7 @@ func (s *Session) watchOwnKey() {
 		}
 		next, ok := s.keyExists()
 		if !ok {
-			s.end(fmt.Errorf("%w: its key is gone", ErrSessionLost))
+			s.end(fmt.Errorf("%w: its key is gone", fault.ErrSessionLost))
 			return
 		}
 		from = max(from, next)

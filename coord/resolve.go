@@ -120,7 +120,7 @@ func (p replayed) unreadable(err error) {
 	if p.succeeded { //mutant:refusal-unread
 		p.unit.settle(Result{}, fault.Unknown(err))
 	} else {
-		p.unit.settle(Result{}, fmt.Errorf("%w: read what was in its way: %w", ErrRefused, err))
+		p.unit.settle(Result{}, fmt.Errorf("%w: read what was in its way: %w", fault.ErrRefused, err))
 	}
 }
 
@@ -175,7 +175,7 @@ func readUntilAnswered(ctx context.Context, s *Store, gets []clientv3.Op) (*clie
 			return resp, nil
 		case tooLargeToReceive(err) || len(gets) > 1 && tooMuch(err):
 			return nil, err // fewer at a time may fit
-		case notApplied(err) || isAuthError(err) || errors.Is(err, ErrHistoryRewound) || ctx.Err() != nil:
+		case notApplied(err) || isAuthError(err) || errors.Is(err, fault.ErrHistoryRewound) || ctx.Err() != nil:
 			return nil, err
 		}
 		if perr := pause(ctx, try); perr != nil {

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // resumeSession goes on with a session that another process left.
 func resumeSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session, error) {
 	what := "resume session " + cfg.Resume
 	if strings.Contains(cfg.Resume, "/") { // a session is named as its key is
-		return nil, fmt.Errorf("%s: %w", what, &InputError{Field: "session", Value: cfg.Resume, Reason: "it is <identity>.<16 hex digits>"})
+		return nil, fmt.Errorf("%s: %w", what, &fault.InputError{Field: "session", Value: cfg.Resume, Reason: "it is <identity>.<16 hex digits>"})
 	}
 	rewound := store.Rewound()
 	key := store.keys.Session(cfg.Resume)
@@ -24,11 +26,11 @@ func resumeSession(ctx context.Context, store *Store, cfg SessionConfig) (*Sessi
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if len(resp.Kvs) == 0 {
-		return nil, fmt.Errorf("%s: %w: its key is gone", what, ErrSessionLost)
+		return nil, fmt.Errorf("%s: %w: its key is gone", what, fault.ErrSessionLost)
 	}
 	var r sessionRecord
 	if err := json.Unmarshal(resp.Kvs[0].Value, &r); err != nil || r.TTL <= 0 {
-		return nil, fmt.Errorf("%s: %s holds no session record: %w", what, key, ErrInvalid)
+		return nil, fmt.Errorf("%s: %s holds no session record: %w", what, key, fault.ErrInvalid)
 	}
 	cfg.Identity = r.Identity
 	ttl := time.Duration(r.TTL) * time.Second
@@ -52,12 +54,12 @@ func (s *Session) Leave(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closed != nil {
 		s.mu.Unlock()
-		return fmt.Errorf("leave session %s: %w", s.id, ErrClosed)
+		return fmt.Errorf("leave session %s: %w", s.id, fault.ErrClosed)
 	}
 	s.closed = make(chan struct{})
 	s.mu.Unlock()
 	defer close(s.closed)
-	s.end(fmt.Errorf("session left: %w", ErrClosed))
+	s.end(fmt.Errorf("session left: %w", fault.ErrClosed))
 	err := s.book.Leave(ctx)
 	s.aside.close(ctx)
 	err = errors.Join(err, s.committer.drain(ctx))

@@ -19,9 +19,6 @@ import (
 // defaultTTL is the session TTL unless another is asked for.
 const defaultTTL = 10 * time.Second
 
-// schema is the version of the key layout that this code reads and writes.
-const schema = 1
-
 // SessionConfig configures [OpenSession] and [NewMember]. The zero value works.
 type SessionConfig struct {
 	// Root is the key prefix; "" means /leasekit/.
@@ -75,7 +72,7 @@ func (c SessionConfig) withDefaults() SessionConfig {
 
 func (c SessionConfig) validate() error {
 	if c.TTL < time.Second || c.TTL > 24*time.Hour {
-		return &InputError{Field: "ttl", Value: c.TTL.String(), Reason: "a session TTL is between 1s and 24h"}
+		return &fault.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "a session TTL is between 1s and 24h"}
 	}
 	return ValidateName("identity", c.Identity)
 }
@@ -197,7 +194,7 @@ func (s *Session) open(ctx context.Context, cfg SessionConfig, ttl time.Duration
 func (s *Session) firstRenewal(ctx context.Context) error {
 	for try := 0; ; try++ {
 		err := s.renewOnce()
-		if err == nil || errors.Is(err, ErrSessionLost) {
+		if err == nil || errors.Is(err, fault.ErrSessionLost) {
 			return err
 		}
 		if perr := pause(ctx, try); perr != nil {
@@ -209,7 +206,7 @@ func (s *Session) firstRenewal(ctx context.Context) error {
 // abandon cleans up behind a session that could not be opened. What its short
 // time does not suffice for ends with the lease.
 func (s *Session) abandon(ctx context.Context) {
-	s.kill(fmt.Errorf("session %w", ErrClosed))
+	s.kill(fmt.Errorf("session %w", fault.ErrClosed))
 	s.renewer.close()
 	ctx, cancel := boundedCleanup(ctx)
 	defer cancel()
@@ -272,7 +269,7 @@ func (s *Session) Remaining() time.Duration {
 		return 0
 	}
 	if left <= 0 {
-		s.end(fmt.Errorf("%w: no renewal was answered within the trust window", ErrSessionLost))
+		s.end(fmt.Errorf("%w: no renewal was answered within the trust window", fault.ErrSessionLost))
 		return 0
 	}
 	return left
@@ -304,7 +301,7 @@ func (s *Session) Guard() clientv3.Cmp {
 func (s *Session) end(cause error) {
 	over := s.life.Err() != nil
 	s.kill(cause)
-	if !over && !errors.Is(cause, ErrClosed) {
+	if !over && !errors.Is(cause, fault.ErrClosed) {
 		s.log.Warn("session over", zap.Error(cause))
 	}
 }
@@ -323,7 +320,7 @@ func (s *Session) Behind(f func(ctx context.Context)) bool { return s.aside.star
 // no more, and the claim of fence f becomes an orphan when the lease runs out. Close
 // afterwards, once the lease is over, frees what the session holds in this process.
 func (s *Session) Abandon(ctx context.Context, f Fence) {
-	s.end(fmt.Errorf("%w: it was left to run out", ErrSessionLost))
+	s.end(fmt.Errorf("%w: it was left to run out", fault.ErrSessionLost))
 	if err := s.book.Close(ctx, f.Nonce); err != nil {
 		s.log.Warn("give up what else a session held", zap.Error(err))
 	}
@@ -358,7 +355,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.closed = make(chan struct{})
 	s.mu.Unlock()
 	defer close(s.closed)
-	s.end(fmt.Errorf("session %w", ErrClosed)) // which ends its goroutines too
+	s.end(fmt.Errorf("session %w", fault.ErrClosed)) // which ends its goroutines too
 	ctx, stop := s.store.whileOpen(ctx)
 	defer stop()
 	err := s.book.Close(ctx, "")

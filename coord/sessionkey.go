@@ -2,11 +2,9 @@ package coord
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -24,11 +22,11 @@ func createSessionKey(ctx context.Context, store *Store, key, value, nonce strin
 		switch {
 		case err == nil && resp.Succeeded && mayWrite:
 			if nested := resp.Responses[1].GetResponseTxn(); !nested.Succeeded {
-				return resp.Header.Revision, checkSchema(nested.Responses[0].GetResponseRange().Kvs)
+				return resp.Header.Revision, CheckMeta(nested.Responses[0].GetResponseRange().Kvs)
 			}
 			return resp.Header.Revision, nil
 		case err == nil && resp.Succeeded:
-			return resp.Header.Revision, checkSchema(resp.Responses[1].GetResponseRange().Kvs)
+			return resp.Header.Revision, CheckMeta(resp.Responses[1].GetResponseRange().Kvs)
 		case mayWrite && errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied):
 			// A role need not write the schema, which would lock others out: etcd asks for
 			// that right even where the put is not done. Reading it suffices.
@@ -40,7 +38,7 @@ func createSessionKey(ctx context.Context, store *Store, key, value, nonce strin
 			if len(kvs) != 1 || NonceOf(kvs[0].Value) != nonce {
 				return 0, fmt.Errorf("create %s: the key exists", key)
 			}
-			return kvs[0].CreateRevision, checkSchema(resp.Responses[1].GetResponseRange().Kvs)
+			return kvs[0].CreateRevision, CheckMeta(resp.Responses[1].GetResponseRange().Kvs)
 		case notApplied(err) || ctx.Err() != nil:
 			return 0, fmt.Errorf("create session key: %w", err)
 		}
@@ -55,7 +53,7 @@ func sessionTxn(key, value string, lease clientv3.LeaseID, meta string, mayWrite
 	tend := clientv3.OpGet(meta)
 	if mayWrite {
 		tend = clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(meta), "=", 0)},
-			[]clientv3.Op{clientv3.OpPut(meta, fmt.Sprintf(`{"schema":%d}`, schema))},
+			[]clientv3.Op{clientv3.OpPut(meta, fmt.Sprintf(`{"schema":%d}`, Schema))},
 			[]clientv3.Op{clientv3.OpGet(meta)})
 	}
 	return Txn{
@@ -63,21 +61,4 @@ func sessionTxn(key, value string, lease clientv3.LeaseID, meta string, mayWrite
 		Then: []clientv3.Op{clientv3.OpPut(key, value, clientv3.WithLease(lease)), tend},
 		Else: []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(meta)},
 	}
-}
-
-// checkSchema refuses keys that a newer program has written.
-func checkSchema(meta []*mvccpb.KeyValue) error {
-	var m struct {
-		Schema int `json:"schema"`
-	}
-	if len(meta) == 0 {
-		return nil // deleted by hand; the next session writes it again
-	}
-	if err := json.Unmarshal(meta[0].Value, &m); err != nil {
-		return fmt.Errorf("read meta: %w", err)
-	}
-	if m.Schema > schema {
-		return fmt.Errorf("the keys under this root have schema %d, this program knows %d: use a newer one: %w", m.Schema, schema, ErrInvalid)
-	}
-	return nil
 }

@@ -91,11 +91,11 @@ func unanswered(caller context.Context, err error) error {
 func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	if len(gets) == 0 {
 		// etcd would answer a Txn without ops from one member's local state.
-		return nil, &InputError{Field: "gets", Value: "", Reason: "there must be at least one"}
+		return nil, &fault.InputError{Field: "gets", Value: "", Reason: "there must be at least one"}
 	}
 	for _, op := range gets {
 		if !op.IsGet() || op.IsSerializable() {
-			return nil, &InputError{Field: "gets", Value: string(op.KeyBytes()), Reason: "only linearizable gets can be read together"}
+			return nil, &fault.InputError{Field: "gets", Value: string(op.KeyBytes()), Reason: "only linearizable gets can be read together"}
 		}
 	}
 	reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -230,5 +230,5 @@ func (s *Store) observe(ctx context.Context, before mark, rev int64, key string)
 		s.log.Error("etcd's history went back: a restore from a backup?",
 			zap.Int64("seen", before.rev), zap.Int64("now", resp.Header.Revision))
 	}
-	return ErrHistoryRewound
+	return fault.ErrHistoryRewound
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Token is the fencing token of a claim: the claimed key's ModRevision at the
@@ -18,7 +20,7 @@ type Token int64
 func ParseToken(s string) (Token, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, &InputError{Field: "token", Value: s, Reason: "a token is a positive decimal number, as printed with the claim"}
+		return 0, &fault.InputError{Field: "token", Value: s, Reason: "a token is a positive decimal number, as printed with the claim"}
 	}
 	return Token(n), nil
 }
@@ -44,7 +46,7 @@ func (t *Token) UnmarshalJSON(b []byte) error {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
-		return fmt.Errorf("read token %q: %w", s, ErrInvalid)
+		return fmt.Errorf("read token %q: %w", s, fault.ErrInvalid)
 	}
 	*t = Token(n)
 	return nil

@@ -10,6 +10,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Result is what a Txn did.
@@ -195,7 +197,7 @@ func depthOf(t Txn) int {
 // validate refuses what could never be sent or never be resolved.
 func (u *unit) validate() error {
 	refuse := func(value, reason string) error {
-		return &InputError{Field: "transaction", Value: value, Reason: reason}
+		return &fault.InputError{Field: "transaction", Value: value, Reason: reason}
 	}
 	if u.size > maxBatchBytes {
 		return refuse(fmt.Sprint(u.size), fmt.Sprintf("it has more than %d bytes, which etcd may refuse; keep large data outside etcd", maxBatchBytes))

@@ -74,7 +74,7 @@ type claimView struct {
 
 // viewOf reads a view out of the keys. Keys that are not of our making block
 // nobody: they are no entries.
-func (k claimKeys) viewOf(slots, entries []*mvccpb.KeyValue, rev int64) claimView {
+func viewOf(k claimKeys, slots, entries []*mvccpb.KeyValue, rev int64) claimView {
 	v := claimView{rev: rev}
 	for i := range k.n {
 		s := slotView{key: k.slot(i)}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 var e6Permission = &Check{

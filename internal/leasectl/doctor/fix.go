@@ -63,7 +63,7 @@ const fixAtOnce = 32
 // Fix makes the planned repairs and puts what became of them into the report. It blocks until all outcomes are known or
 // ctx ends; the error tells that nothing was tried.
 func (e *Exam) Fix(ctx context.Context, by workqueue.By) error {
-	if e.look != nil && e.store.Keys().CheckMeta(e.look.meta) != nil {
+	if e.look != nil && coord.CheckMeta(e.look.meta) != nil {
 		return ErrNewerSchema
 	}
 	var wait sync.WaitGroup
