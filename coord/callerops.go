@@ -32,8 +32,8 @@ func CheckOps(k Keyspace, ops []clientv3.Op) error {
 		if key == "" {
 			return &fault.InputError{Field: "ops", Value: key, Reason: "etcd keys are not empty"}
 		}
-		if !op.IsGet() && reaches(key, string(op.RangeBytes()), k.root) { //mutant:commit-outside-root
-			return &fault.InputError{Field: "ops", Value: key, Reason: "writes under " + k.root + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
+		if !op.IsGet() && reaches(key, string(op.RangeBytes()), k.Root()) { //mutant:commit-outside-root
+			return &fault.InputError{Field: "ops", Value: key, Reason: "writes under " + k.Root() + " are made by Leasekit alone; use the methods of jobs, locks and elections"}
 		}
 	}
 	return nil
