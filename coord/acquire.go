@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // claimable is what a lock, a leadership and a semaphore have in common: claims
@@ -20,7 +21,7 @@ type claimable struct {
 	txns claimTxns
 }
 
-func newClaimable(s *Session, keys claimKeys) *claimable {
+func newClaimable(s *Session, keys keyspace.ClaimKeys) *claimable {
 	return &claimable{claimReader: claimReader{s.store, keys}, s: s, txns: claimTxns{space: s.store.keys, keys: keys}}
 }
 
@@ -40,9 +41,9 @@ var entries atomic.Int64
 // acquire claims a slot, waiting in line when wait is set. Whatever happens, no
 // claim or entry is left behind that nobody knows.
 func (c *claimable) acquire(ctx context.Context, wait bool) (*Hold, error) {
-	a := &acquisition{claimable: c, me: claimer{sid: c.s.id, rev: c.s.createRev, nonce: NewNonce()}}
+	a := &acquisition{claimable: c, me: claimer{sid: c.s.id, rev: c.s.createRev, nonce: keyspace.NewNonce()}}
 	if err := c.s.Track(a.me.nonce, a.leave); err != nil {
-		return nil, fmt.Errorf("acquire %s: %w", c.keys.what, err)
+		return nil, fmt.Errorf("acquire %s: %w", c.keys.What, err)
 	}
 	ctx, cancel := c.s.Context(ctx)
 	defer cancel()
@@ -53,7 +54,7 @@ func (c *claimable) acquire(ctx context.Context, wait bool) (*Hold, error) {
 		} else {
 			c.s.book.Untrack(a.me.nonce)
 		}
-		return nil, fmt.Errorf("acquire %s: %w", c.keys.what, err)
+		return nil, fmt.Errorf("acquire %s: %w", c.keys.What, err)
 	}
 	return h, nil
 }
@@ -65,7 +66,7 @@ const atOnce = 5
 // run takes one step after another until the claim is ours.
 func (a *acquisition) run(ctx context.Context, wait bool) (*Hold, error) {
 	// The uncontended case is one request.
-	h, err := a.take(ctx, slotView{key: a.keys.slot(rand.IntN(a.keys.n))})
+	h, err := a.take(ctx, slotView{key: a.keys.Slot(rand.IntN(a.keys.N))})
 	for lost := 0; h == nil && err == nil; lost++ {
 		if lost >= atOnce {
 			if err := pause(ctx, lost-atOnce); err != nil {
@@ -137,7 +138,7 @@ func (a *acquisition) take(ctx context.Context, s slotView) (*Hold, error) {
 
 // enqueue puts our waiting entry; without success we look again.
 func (a *acquisition) enqueue(ctx context.Context, v claimView) (ok bool, err error) {
-	a.entry, a.entryRev = a.keys.entry(a.s.id, entries.Add(1)), 0
+	a.entry, a.entryRev = a.keys.Entry(a.s.id, entries.Add(1)), 0
 	r, err := a.do(ctx, a.txns.enqueue(v, a.me, a.entry, a.s.lease, a.s.clock().wall))
 	switch {
 	case err != nil:
@@ -199,11 +200,11 @@ func (a *acquisition) leave(ctx context.Context) error {
 		done, err := a.leaveOnce(ctx)
 		switch {
 		case err != nil:
-			return fmt.Errorf("withdraw from %s: %w", a.keys.what, err)
+			return fmt.Errorf("withdraw from %s: %w", a.keys.What, err)
 		case done:
 			return nil
 		case lost >= atOnce:
-			return fmt.Errorf("withdraw from %s: %w", a.keys.what, fault.ErrRefused) // it is tried again
+			return fmt.Errorf("withdraw from %s: %w", a.keys.What, fault.ErrRefused) // it is tried again
 		}
 	}
 }
@@ -234,7 +235,7 @@ func (a *acquisition) leaveOnce(ctx context.Context) (done bool, err error) {
 // claimReader reads claims without a session.
 type claimReader struct {
 	store *Store
-	keys  claimKeys
+	keys  keyspace.ClaimKeys
 }
 
 // read looks at all keys of the name, and at which owners live, at one revision:
@@ -249,11 +250,11 @@ func (c claimReader) read(ctx context.Context) (claimView, error) {
 }
 
 func (c claimReader) readOnce(ctx context.Context) (claimView, error) {
-	slots := clientv3.OpGet(c.keys.only)
-	if c.keys.only == "" {
-		slots = clientv3.OpGet(c.keys.slots, clientv3.WithPrefix())
+	slots := clientv3.OpGet(c.keys.Only)
+	if c.keys.Only == "" {
+		slots = clientv3.OpGet(c.keys.Slots, clientv3.WithPrefix())
 	}
-	resp, err := c.store.Read(ctx, slots, clientv3.OpGet(c.keys.wait, clientv3.WithPrefix()))
+	resp, err := c.store.Read(ctx, slots, clientv3.OpGet(c.keys.Wait, clientv3.WithPrefix()))
 	if err != nil {
 		return claimView{}, err
 	}

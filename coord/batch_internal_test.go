@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // unitOf builds a unit from words: "w:k" puts k, "d:k" deletes it, "c:k"
@@ -219,7 +221,7 @@ func TestComposedBatchesFitEtcd(t *testing.T) {
 	for len(queue) > 0 {
 		var units []*unit
 		units, queue = b.compose(queue, never, &openKeys{}, nil)
-		resp, err := w.backend.txn(within(t), l.wrap(units, NewNonce(), false))
+		resp, err := w.backend.txn(within(t), l.wrap(units, keyspace.NewNonce(), false))
 		if err != nil || !resp.Succeeded {
 			t.Fatalf("a batch of %d: %v", len(units), err)
 		}

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // maxOps is how many operations a caller may add to one commit or completion.
@@ -16,7 +17,7 @@ const maxOps = 60
 // CheckOps refuses what a caller must not put into a commit: too many ops, or
 // writes under our own root, which only transitions may make. The error wraps
 // [ErrInvalid].
-func CheckOps(k Keyspace, ops []clientv3.Op) error {
+func CheckOps(k keyspace.Keyspace, ops []clientv3.Op) error {
 	if len(ops) > maxOps {
 		return &fault.InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", maxOps)}
 	}

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // ClaimState is who holds a lock or a permit, or leads, and who waits for it.
@@ -38,7 +39,7 @@ type ClaimState struct {
 	// Revision is the one at which owner and waiters were read.
 	Revision int64
 
-	keys  claimKeys
+	keys  keyspace.ClaimKeys
 	nonce string
 }
 
@@ -50,7 +51,7 @@ func (st ClaimState) Waiter(name string) (sid string, err error) {
 		if w == name {
 			return w, nil
 		}
-		if strings.HasPrefix(w, escapeIdentity(name)+".") && !slices.Contains(found, w) {
+		if strings.HasPrefix(w, keyspace.EscapeIdentity(name)+".") && !slices.Contains(found, w) {
 			found = append(found, w)
 		}
 	}
@@ -58,38 +59,38 @@ func (st ClaimState) Waiter(name string) (sid string, err error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return "", &fault.InputError{Field: "waiter", Value: name, Reason: "no such session or identity waits for " + st.keys.what}
+		return "", &fault.InputError{Field: "waiter", Value: name, Reason: "no such session or identity waits for " + st.keys.What}
 	}
 	return "", &fault.InputError{Field: "waiter", Value: name, Reason: "more than one waits under that identity: name the session, one of " + strings.Join(found, ", ")}
 }
 
 // LockState reads, without a session, who holds a lock and who waits.
 func (s *Store) LockState(ctx context.Context, name string) (ClaimState, error) {
-	if err := ValidateName("lock", name); err != nil {
+	if err := keyspace.ValidateName("lock", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
-	return claimReader{s, s.keys.lock(name)}.state(ctx)
+	return claimReader{s, s.keys.LockKeys(name)}.state(ctx)
 }
 
 // LeadershipState reads, without a session, who leads an election and who waits.
 func (s *Store) LeadershipState(ctx context.Context, name string) (ClaimState, error) {
-	if err := ValidateName("election", name); err != nil {
+	if err := keyspace.ValidateName("election", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
-	return claimReader{s, s.keys.election(name)}.state(ctx)
+	return claimReader{s, s.keys.ElectionKeys(name)}.state(ctx)
 }
 
 // SemaphoreState reads, without a session, who holds the permits of a semaphore, by
 // number, and who waits. A permit that was never held, or was given back, does not
 // show: how many there are is only known to those who use them.
 func (s *Store) SemaphoreState(ctx context.Context, name string) ([]ClaimState, error) {
-	if err := ValidateName("semaphore", name); err != nil {
+	if err := keyspace.ValidateName("semaphore", name); err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	c := claimReader{s, s.keys.permits(name)}
+	c := claimReader{s, s.keys.PermitKeys(name)}
 	v, err := c.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", c.keys.what, err)
+		return nil, fmt.Errorf("read %s: %w", c.keys.What, err)
 	}
 	return statesOf(c.keys, v), nil
 }
@@ -97,16 +98,16 @@ func (s *Store) SemaphoreState(ctx context.Context, name string) ([]ClaimState, 
 func (c claimReader) state(ctx context.Context) (ClaimState, error) {
 	v, err := c.read(ctx)
 	if err != nil {
-		return ClaimState{}, fmt.Errorf("read %s: %w", c.keys.what, err)
+		return ClaimState{}, fmt.Errorf("read %s: %w", c.keys.What, err)
 	}
 	return stateOf(c.keys, v, 0), nil
 }
 
 // stateOf is what a view shows of one slot.
-func stateOf(k claimKeys, v claimView, i int) ClaimState {
+func stateOf(k keyspace.ClaimKeys, v claimView, i int) ClaimState {
 	s := v.slots[i]
 	st := ClaimState{
-		Name: k.name, Permit: i, Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev,
+		Name: k.Name, Permit: i, Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev,
 		ForcedBy: s.By, Reason: s.Reason, keys: k, nonce: s.nonce,
 	}
 	if s.Owner != "" {
@@ -119,7 +120,7 @@ func stateOf(k claimKeys, v claimView, i int) ClaimState {
 }
 
 // states are those of the slots that are there; of the first one where only waiters are.
-func statesOf(k claimKeys, v claimView) (all []ClaimState) {
+func statesOf(k keyspace.ClaimKeys, v claimView) (all []ClaimState) {
 	for i, s := range v.slots {
 		if s.rev != 0 {
 			all = append(all, stateOf(k, v, i))
@@ -134,24 +135,24 @@ func statesOf(k claimKeys, v claimView) (all []ClaimState) {
 // LockStates reads, without a session, all locks that are held or waited for, by name
 // and at one revision. It blocks as [Store.List] does.
 func (s *Store) LockStates(ctx context.Context) ([]ClaimState, error) {
-	return s.claimStates(ctx, s.keys.Locks(), s.keys.lock)
+	return s.claimStates(ctx, s.keys.Locks(), s.keys.LockKeys)
 }
 
 // ElectionStates reads all elections that have a leader or candidates, as
 // [Store.LockStates] does.
 func (s *Store) ElectionStates(ctx context.Context) ([]ClaimState, error) {
-	return s.claimStates(ctx, s.keys.Elections(), s.keys.election)
+	return s.claimStates(ctx, s.keys.Elections(), s.keys.ElectionKeys)
 }
 
 // SemaphoreStates reads the permits of all semaphores, as [Store.LockStates] and
 // [Store.SemaphoreState] do.
 func (s *Store) SemaphoreStates(ctx context.Context) ([]ClaimState, error) {
-	return s.claimStates(ctx, s.keys.Semaphores(), s.keys.permits)
+	return s.claimStates(ctx, s.keys.Semaphores(), s.keys.PermitKeys)
 }
 
 // claimStates reads all claims under a prefix with two requests: their keys, and the
 // sessions as they were then.
-func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name string) claimKeys) (all []ClaimState, err error) {
+func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name string) keyspace.ClaimKeys) (all []ClaimState, err error) {
 	resp, err := s.List(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
@@ -164,7 +165,7 @@ func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name s
 		k := keys(name)
 		var slots, entries []*mvccpb.KeyValue
 		for _, kv := range kvs {
-			if strings.HasPrefix(string(kv.Key), k.wait) {
+			if strings.HasPrefix(string(kv.Key), k.Wait) {
 				entries = append(entries, kv)
 			} else {
 				slots = append(slots, kv)
@@ -202,20 +203,20 @@ func (s *Store) sessionsAt(ctx context.Context, rev int64, claims int) (map[stri
 
 // LockNames lists the locks that are held or waited for, sorted.
 func (s *Store) LockNames(ctx context.Context) ([]string, error) {
-	return s.claimNames(ctx, s.keys.Locks(), s.keys.lock)
+	return s.claimNames(ctx, s.keys.Locks(), s.keys.LockKeys)
 }
 
 // ElectionNames lists the elections that have a leader or candidates, sorted.
 func (s *Store) ElectionNames(ctx context.Context) ([]string, error) {
-	return s.claimNames(ctx, s.keys.Elections(), s.keys.election)
+	return s.claimNames(ctx, s.keys.Elections(), s.keys.ElectionKeys)
 }
 
 // SemaphoreNames lists the semaphores that are held or waited for, sorted.
 func (s *Store) SemaphoreNames(ctx context.Context) ([]string, error) {
-	return s.claimNames(ctx, s.keys.Semaphores(), s.keys.permits)
+	return s.claimNames(ctx, s.keys.Semaphores(), s.keys.PermitKeys)
 }
 
-func (s *Store) claimNames(ctx context.Context, prefix string, keys func(name string) claimKeys) ([]string, error) {
+func (s *Store) claimNames(ctx context.Context, prefix string, keys func(name string) keyspace.ClaimKeys) ([]string, error) {
 	resp, err := s.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
@@ -225,12 +226,12 @@ func (s *Store) claimNames(ctx context.Context, prefix string, keys func(name st
 
 // namesIn sorts keys under a prefix by the name that they belong to. Keys that we
 // would not build are left out.
-func namesIn(prefix string, kvs []*mvccpb.KeyValue, keys func(name string) claimKeys) map[string][]*mvccpb.KeyValue {
+func namesIn(prefix string, kvs []*mvccpb.KeyValue, keys func(name string) keyspace.ClaimKeys) map[string][]*mvccpb.KeyValue {
 	found := map[string][]*mvccpb.KeyValue{}
 	for _, kv := range kvs {
 		key := string(kv.Key)
 		segment, _, _ := strings.Cut(key[len(prefix):], "/")
-		if name, ok := unescape(segment); ok && keys(name).owns(key) {
+		if name, ok := keyspace.Unescape(segment); ok && keys(name).Owns(key) {
 			found[name] = append(found[name], kv)
 		}
 	}

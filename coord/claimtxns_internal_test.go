@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // claimRaces are what the compares of claims are for: each is the world in which
@@ -48,14 +49,14 @@ type claimWorld struct {
 }
 
 func newClaimWorld(t *testing.T, client *clientv3.Client) *claimWorld {
-	space, err := NewKeyspace(etcdtest.Root(t))
+	space, err := keyspace.New(etcdtest.Root(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &claimWorld{t: t, client: client, claimTxns: claimTxns{space: space, keys: space.semaphore("s", 2)}}
-	w.names = map[string]string{w.keys.slot(0): "slot", w.keys.slot(1): "other slot", w.entry(): "entry", w.heirEntry(): "heir entry", w.keys.wait: "waiters"}
+	w := &claimWorld{t: t, client: client, claimTxns: claimTxns{space: space, keys: space.SemaphoreKeys("s", 2)}}
+	w.names = map[string]string{w.keys.Slot(0): "slot", w.keys.Slot(1): "other slot", w.entry(): "entry", w.heirEntry(): "heir entry", w.keys.Wait: "waiters"}
 	for name, c := range map[string]*claimer{"me": &w.me, "owner": &w.owner, "heir": &w.heir} {
-		c.sid, c.nonce = name+".0000000000000001", NewNonce()
+		c.sid, c.nonce = name+".0000000000000001", keyspace.NewNonce()
 		c.rev = w.put(space.Session(c.sid), "{}")
 		w.names[space.Session(c.sid)] = name
 	}
@@ -67,8 +68,8 @@ func newClaimWorld(t *testing.T, client *clientv3.Client) *claimWorld {
 	return w
 }
 
-func (w *claimWorld) entry() string     { return w.keys.entry("me.0000000000000001", 1) }
-func (w *claimWorld) heirEntry() string { return w.keys.entry("heir.0000000000000001", 1) }
+func (w *claimWorld) entry() string     { return w.keys.Entry("me.0000000000000001", 1) }
+func (w *claimWorld) heirEntry() string { return w.keys.Entry("heir.0000000000000001", 1) }
 
 func (w *claimWorld) put(key, value string, opts ...clientv3.OpOption) int64 {
 	w.t.Helper()
@@ -88,24 +89,24 @@ func (w *claimWorld) delete(key string) {
 
 // claimed puts slot 0 as a claim of the owner's.
 func (w *claimWorld) claimed() Fence {
-	key := w.keys.slot(0)
+	key := w.keys.Slot(0)
 	rev := w.put(key, record(holderRecord{Nonce: midClaim, Owner: w.owner.sid, OwnerRev: w.owner.rev}))
 	return Fence{Key: key, Token: Token(rev), Nonce: midClaim}
 }
 
 // waits puts the entry of me or the heir.
 func (w *claimWorld) waits(key string, who claimer) int64 {
-	return w.put(key, record(waiterRecord{Nonce: NewNonce(), Session: who.sid, SessionRev: who.rev, Claim: who.nonce}), clientv3.WithLease(w.lease))
+	return w.put(key, record(waiterRecord{Nonce: keyspace.NewNonce(), Session: who.sid, SessionRev: who.rev, Claim: who.nonce}), clientv3.WithLease(w.lease))
 }
 
 // view reads the world as an acquisition would, without owners.
 func (w *claimWorld) view() claimView {
 	w.t.Helper()
-	resp, err := w.client.Get(w.t.Context(), w.keys.root, clientv3.WithPrefix())
+	resp, err := w.client.Get(w.t.Context(), w.keys.Root, clientv3.WithPrefix())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return strings.HasPrefix(string(kv.Key), w.keys.wait) })
+	i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return strings.HasPrefix(string(kv.Key), w.keys.Wait) })
 	if i < 0 {
 		i = len(resp.Kvs)
 	}
@@ -117,7 +118,7 @@ type claimCase struct {
 	name, builder string
 	build         func(w *claimWorld) Txn
 	closes        []string
-	left          []string // what is there afterwards
+	left          []string // What is there afterwards
 }
 
 var claimCases = []claimCase{
@@ -125,7 +126,7 @@ var claimCases = []claimCase{
 		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "me create ="}, []string{"slot me"}},
 	{"take a free slot", "take", func(w *claimWorld) Txn {
-		w.put(w.keys.slot(0), record(holderRecord{Nonce: midClaim}))
+		w.put(w.keys.Slot(0), record(holderRecord{Nonce: midClaim}))
 		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create ="}, []string{"slot me"}},
 	{"take from a dead owner", "take", func(w *claimWorld) Txn {
@@ -138,12 +139,12 @@ var claimCases = []claimCase{
 		return w.take(w.view().slots[0], w.me, w.entry(), rev, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create =", livingOwner, "entry mod ="}, []string{"slot me"}},
 	{"take what nobody can read", "take", func(w *claimWorld) Txn {
-		w.put(w.keys.slot(0), "junk")
+		w.put(w.keys.Slot(0), "junk")
 		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "me create ="}, []string{"slot me"}},
 	{"enqueue", "enqueue", func(w *claimWorld) Txn {
 		w.claimed()
-		w.put(w.keys.slot(1), record(holderRecord{Nonce: midClaim, Owner: w.heir.sid, OwnerRev: w.heir.rev}))
+		w.put(w.keys.Slot(1), record(holderRecord{Nonce: midClaim, Owner: w.heir.sid, OwnerRev: w.heir.rev}))
 		return w.enqueue(w.view(), w.me, w.entry(), w.lease, time.Now())
 	}, []string{"entry create =", "me create =", "slot mod =", "other slot mod ="}, []string{"slot owner", "other slot heir", "entry me"}},
 	{"release to the first in line", "release", func(w *claimWorld) Txn {
@@ -157,7 +158,7 @@ var claimCases = []claimCase{
 	}, []string{"slot mod =", "slot value >", "slot value <", "waiters create ="}, nil},
 	{"release among foreign keys", "release", func(w *claimWorld) Txn {
 		f := w.claimed()
-		w.put(w.keys.wait+"foreign", "junk")
+		w.put(w.keys.Wait+"foreign", "junk")
 		return w.released(f)
 	}, []string{"slot mod =", "slot value >", "slot value <"}, []string{"slot -", "waiters/foreign"}},
 	{"transfer", "transfer", func(w *claimWorld) Txn {
@@ -265,13 +266,13 @@ func (w *claimWorld) holding(txn Txn) (held []bool) {
 // contents lists who holds and who waits, and what else there is.
 func (w *claimWorld) contents() (found []string) {
 	w.t.Helper()
-	resp, err := w.client.Get(w.t.Context(), w.keys.root, clientv3.WithPrefix())
+	resp, err := w.client.Get(w.t.Context(), w.keys.Root, clientv3.WithPrefix())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	v := w.view()
 	for _, kv := range resp.Kvs {
-		name := cmp.Or(w.names[string(kv.Key)], strings.TrimPrefix(string(kv.Key), w.keys.root))
+		name := cmp.Or(w.names[string(kv.Key)], strings.TrimPrefix(string(kv.Key), w.keys.Root))
 		for _, s := range v.slots {
 			if s.key == string(kv.Key) {
 				name += " " + cmp.Or(w.names[w.space.Session(s.Owner)], "-")

@@ -5,16 +5,18 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // claimKeysFor are the keys of a lock and of a semaphore of three.
-func claimKeysFor(t *testing.T) (lock, sem claimKeys) {
+func claimKeysFor(t *testing.T) (lock, sem keyspace.ClaimKeys) {
 	t.Helper()
-	space, err := NewKeyspace("/r/")
+	space, err := keyspace.New("/r/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return space.lock("l"), space.semaphore("s", 3)
+	return space.LockKeys("l"), space.SemaphoreKeys("s", 3)
 }
 
 func kv(key, value string, created, mod, lease int64) *mvccpb.KeyValue {
@@ -35,40 +37,40 @@ func TestViewOfKeys(t *testing.T) {
 	holder := record(holderRecord{Nonce: nonceA, Owner: sidA, OwnerRev: 7})
 	for _, tc := range []struct {
 		name    string
-		keys    claimKeys
+		keys    keyspace.ClaimKeys
 		slots   []*mvccpb.KeyValue
 		entries []*mvccpb.KeyValue
 		want    string
 	}{
 		{"nothing", lock, nil, nil, "[0   open] [] false"},
-		{"held", lock, []*mvccpb.KeyValue{kv(lock.only, holder, 3, 9, 0)}, nil,
+		{"held", lock, []*mvccpb.KeyValue{kv(lock.Only, holder, 3, 9, 0)}, nil,
 			"[9 " + nonceA + " " + sidA + " held] [] false"},
-		{"freed", lock, []*mvccpb.KeyValue{kv(lock.only, record(holderRecord{Nonce: nonceB}), 3, 9, 0)}, nil,
+		{"freed", lock, []*mvccpb.KeyValue{kv(lock.Only, record(holderRecord{Nonce: nonceB}), 3, 9, 0)}, nil,
 			"[9 " + nonceB + "  open] [] false"},
-		{"no JSON", lock, []*mvccpb.KeyValue{kv(lock.only, "junk", 3, 9, 0)}, nil, "[9   open] [] false"},
-		{"no nonce", lock, []*mvccpb.KeyValue{kv(lock.only, `{"owner":"`+sidA+`","owner_rev":"7"}`, 3, 9, 0)}, nil, "[9   open] [] false"},
-		{"an owner that could never be dead", lock, []*mvccpb.KeyValue{kv(lock.only, `{"w":"`+nonceA+`","owner":"`+sidA+`"}`, 3, 9, 0)}, nil, "[9   open] [] false"},
-		{"an unknown field", lock, []*mvccpb.KeyValue{kv(lock.only, `{"w":"`+nonceA+`","owner":"`+sidA+`","owner_rev":"7","new":1}`, 3, 9, 0)}, nil,
+		{"no JSON", lock, []*mvccpb.KeyValue{kv(lock.Only, "junk", 3, 9, 0)}, nil, "[9   open] [] false"},
+		{"no nonce", lock, []*mvccpb.KeyValue{kv(lock.Only, `{"owner":"`+sidA+`","owner_rev":"7"}`, 3, 9, 0)}, nil, "[9   open] [] false"},
+		{"an owner that could never be dead", lock, []*mvccpb.KeyValue{kv(lock.Only, `{"w":"`+nonceA+`","owner":"`+sidA+`"}`, 3, 9, 0)}, nil, "[9   open] [] false"},
+		{"an unknown field", lock, []*mvccpb.KeyValue{kv(lock.Only, `{"w":"`+nonceA+`","owner":"`+sidA+`","owner_rev":"7","new":1}`, 3, 9, 0)}, nil,
 			"[9 " + nonceA + " " + sidA + " held] [] false"},
 		{"permits, one missing, one foreign", sem,
-			[]*mvccpb.KeyValue{kv(sem.slot(1), holder, 3, 9, 0), kv(sem.slots+"1/2", "junk", 3, 9, 0), kv(sem.slots+"7", holder, 3, 9, 0)}, nil,
+			[]*mvccpb.KeyValue{kv(sem.Slot(1), holder, 3, 9, 0), kv(sem.Slots+"1/2", "junk", 3, 9, 0), kv(sem.Slots+"7", holder, 3, 9, 0)}, nil,
 			"[0   open][9 " + nonceA + " " + sidA + " held][0   open] [] false"},
 		{"oldest first, then by key", lock, nil,
 			[]*mvccpb.KeyValue{
-				kv(lock.entry(sidA, 1), waiter(sidA, nonceA), 30, 30, 1),
-				kv(lock.entry(sidB, 1), waiter(sidB, nonceB), 20, 20, 1),
-				kv(lock.entry(sidC, 9), waiter(sidC, nonceC), 20, 20, 1),
+				kv(lock.Entry(sidA, 1), waiter(sidA, nonceA), 30, 30, 1),
+				kv(lock.Entry(sidB, 1), waiter(sidB, nonceB), 20, 20, 1),
+				kv(lock.Entry(sidC, 9), waiter(sidC, nonceC), 20, 20, 1),
 			},
 			"[0   open] [" + sidB + " " + sidC + " " + sidA + "] false"},
 		{"foreign entries", lock, nil,
 			[]*mvccpb.KeyValue{
-				kv(lock.wait+"junk", "junk", 1, 1, 1),                                           // no record
-				kv(lock.entry(sidA, 1), waiter(sidA, nonceA), 2, 2, 0),                          // without a lease it would stay for ever
-				kv(lock.entry(sidA, 2)+"/x", waiter(sidA, nonceA), 3, 3, 1),                     // too deep
-				kv(lock.entry(sidB, 3), waiter(sidA, nonceA), 4, 4, 1),                          // under another's name
-				kv(lock.entry(sidA, 4), waiter(sidA, "short"), 5, 5, 1),                         // no claim to hand over
-				kv(lock.entry(sidA, 5), `{"session":"`+sidA+`","claim":"`+nonceA+`"}`, 6, 6, 1), // could never be dead
-				kv(lock.entry(sidA, 6), waiter(sidA, nonceC), 7, 7, 1),
+				kv(lock.Wait+"junk", "junk", 1, 1, 1),                                           // no record
+				kv(lock.Entry(sidA, 1), waiter(sidA, nonceA), 2, 2, 0),                          // without a lease it would stay for ever
+				kv(lock.Entry(sidA, 2)+"/x", waiter(sidA, nonceA), 3, 3, 1),                     // too deep
+				kv(lock.Entry(sidB, 3), waiter(sidA, nonceA), 4, 4, 1),                          // under another's name
+				kv(lock.Entry(sidA, 4), waiter(sidA, "short"), 5, 5, 1),                         // no claim to hand over
+				kv(lock.Entry(sidA, 5), `{"session":"`+sidA+`","claim":"`+nonceA+`"}`, 6, 6, 1), // could never be dead
+				kv(lock.Entry(sidA, 6), waiter(sidA, nonceC), 7, 7, 1),
 			},
 			"[0   open] [" + sidA + "] true"},
 	} {

@@ -7,6 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Commit applies ops in one Txn, only if every fence is current. It returns when
@@ -54,7 +55,7 @@ func Refusal(r Result, fences ...Fence) error {
 		switch {
 		case kv == nil:
 			return &FencedError{Key: f.Key, Wanted: f.Token}
-		case Token(kv.ModRevision) != f.Token, f.Nonce != "" && NonceOf(kv.Value) != f.Nonce:
+		case Token(kv.ModRevision) != f.Token, f.Nonce != "" && keyspace.NonceOf(kv.Value) != f.Nonce:
 			return &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(kv.ModRevision)}
 		}
 	}

@@ -8,10 +8,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func TestCheckOps(t *testing.T) {
-	keys, err := coord.NewKeyspace("/leasekit/")
+	keys, err := keyspace.New("/leasekit/")
 	if err != nil {
 		t.Fatal(err)
 	}

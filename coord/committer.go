@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 const (
@@ -86,7 +87,7 @@ type laneSlot struct {
 func NewCommitter(s *Store, identity string) *Committer {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Committer{
-		store: s, identity: escapeIdentity(identity), plain: plainUnits, ctx: ctx, cancel: cancel,
+		store: s, identity: keyspace.EscapeIdentity(identity), plain: plainUnits, ctx: ctx, cancel: cancel,
 		idle: make(chan struct{}), solo: map[string]time.Time{},
 	}
 }

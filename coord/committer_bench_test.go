@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 const benchCallers = 64
@@ -56,7 +57,7 @@ func guardedPuts(b *testing.B, c *coord.Committer, root string, n int) float64 {
 	}
 	claims := make([]claim, benchCallers)
 	return callers(b, n, func(caller, _ int) error {
-		key, nonce := fmt.Sprintf("%sguarded/%d", root, caller), coord.NewNonce()
+		key, nonce := fmt.Sprintf("%sguarded/%d", root, caller), keyspace.NewNonce()
 		r, err := c.Do(b.Context(), coord.Txn{
 			If:   guard(key, claims[caller].rev, claims[caller].nonce),
 			Then: []clientv3.Op{clientv3.OpPut(key, `{"w":"`+nonce+`"`+value)},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // laneLeaseNow is the lease of the lane that is used first.
@@ -41,7 +42,7 @@ func TestLostLaneCertainlyNotApplied(t *testing.T) {
 			return err
 		},
 		"lane key overwritten": func(w *world, lease clientv3.LeaseID) error {
-			_, err := w.client.Put(t.Context(), w.store.keys.Lane("test."+hex16(uint64(lease)), 0), "x")
+			_, err := w.client.Put(t.Context(), w.store.keys.Lane("test."+keyspace.Hex16(uint64(lease)), 0), "x")
 			return err
 		},
 	} {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // startEtcd runs an etcd for an example and connects to it. In your program there
@@ -112,7 +113,7 @@ func ExampleSession_Commit() {
 
 	// Own the key: its value begins with a fresh nonce, its revision is the token.
 	claim := func() (coord.Fence, error) {
-		nonce := coord.NewNonce()
+		nonce := keyspace.NewNonce()
 		res, err := s.Commit(ctx, nil, clientv3.OpPut("/app/shard-7", fmt.Sprintf(`{"w":"%s","owner":%q}`, nonce, s.ID())))
 		return coord.Fence{Key: "/app/shard-7", Token: coord.Token(res.Revision), Nonce: nonce}, err
 	}

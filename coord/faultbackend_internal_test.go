@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // deadline is generous: it turns a hang into a failure, nothing else.
@@ -37,7 +38,7 @@ type faultBackend struct {
 	backend
 
 	mu       sync.Mutex
-	plan     func(n int, t Txn) fate // n counts from 1
+	plan     func(n int, t Txn) fate // N counts from 1
 	readPlan func(n int) error
 	n, reads int
 	late     []Txn
@@ -210,7 +211,7 @@ func newWorld(t *testing.T) *world {
 func worldOn(t *testing.T, client *clientv3.Client) *world {
 	t.Helper()
 	root := etcdtest.Root(t)
-	keys, err := NewKeyspace(root + "leasekit/")
+	keys, err := keyspace.New(root + "leasekit/")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // ForceRelease takes a lock or a leadership from its owner, as long as it is the
@@ -21,12 +22,12 @@ import (
 // ctx ended first.
 func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, to, actor, reason string) error {
 	if seen.Owner == "" {
-		return fmt.Errorf("%w: nobody holds %s", fault.ErrRefused, seen.keys.what)
+		return fmt.Errorf("%w: nobody holds %s", fault.ErrRefused, seen.keys.What)
 	}
 	c, done := ownLane(ctx, s, "force")
 	defer done()
 	if err := s.forceWith(ctx, c, seen, to, holderRecord{By: actor, Reason: reason}); err != nil {
-		return fmt.Errorf("release %s by force: %w", seen.keys.what, err)
+		return fmt.Errorf("release %s by force: %w", seen.keys.What, err)
 	}
 	return nil
 }
@@ -46,7 +47,7 @@ func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, to
 				heir = v.entries[0]
 			}
 			if to != "" {
-				if heir, err = v.waiter(to, seen.keys.what); err != nil {
+				if heir, err = v.waiter(to, seen.keys.What); err != nil {
 					return err
 				}
 			}
@@ -67,7 +68,7 @@ func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, to
 // not deleted: it says who did it, and a waiter that comes in this moment finds
 // it changed.
 func (t claimTxns) force(f Fence, to entryView, why holderRecord, now time.Time) Txn {
-	rec := holderRecord{Nonce: NewNonce(), By: why.By, Reason: why.Reason, Since: now.UTC().Truncate(time.Millisecond)}
+	rec := holderRecord{Nonce: keyspace.NewNonce(), By: why.By, Reason: why.Reason, Since: now.UTC().Truncate(time.Millisecond)}
 	if to.key == "" {
 		return Txn{
 			Origin: "force",

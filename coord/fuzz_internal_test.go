@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Whatever lies in a lock's keys, there is a next step for everybody; junk owns
@@ -24,18 +26,18 @@ func FuzzClaimView(f *testing.F) {
 		f.Add(holder, v, "../"+sid, false)
 	}
 	f.Fuzz(func(t *testing.T, slot, entry, name string, leased bool) {
-		k := Keyspace{root: "/r/"}.lock("l")
+		k := fuzzKeys(f).LockKeys("l")
 		me := waiterRecord{Nonce: nonce, Session: sid, SessionRev: 7, Claim: nonce}
-		junk := &mvccpb.KeyValue{Key: []byte(k.wait + name), Value: []byte(entry), ModRevision: 2, CreateRevision: 2}
+		junk := &mvccpb.KeyValue{Key: []byte(k.Wait + name), Value: []byte(entry), ModRevision: 2, CreateRevision: 2}
 		if leased {
 			junk.Lease = 1
 		}
-		mine := &mvccpb.KeyValue{Key: []byte(k.entry(sid, 9)), Value: []byte(record(me)), ModRevision: 9, CreateRevision: 9, Lease: 1}
+		mine := &mvccpb.KeyValue{Key: []byte(k.Entry(sid, 9)), Value: []byte(record(me)), ModRevision: 9, CreateRevision: 9, Lease: 1}
 		entries := []*mvccpb.KeyValue{junk, mine}
 		if string(junk.Key) == string(mine.Key) {
 			entries = entries[1:]
 		}
-		v := viewOf(k, []*mvccpb.KeyValue{{Key: []byte(k.only), Value: []byte(slot), ModRevision: 3}}, entries, 10)
+		v := viewOf(k, []*mvccpb.KeyValue{{Key: []byte(k.Only), Value: []byte(slot), ModRevision: 3}}, entries, 10)
 		if len(v.slots) != 1 || v.slots[0].rev != 3 {
 			t.Fatalf("slots %+v", v.slots)
 		}
@@ -78,4 +80,12 @@ func FuzzToken(f *testing.F) {
 			}
 		}
 	})
+}
+
+func fuzzKeys(f *testing.F) keyspace.Keyspace {
+	k, err := keyspace.New("/r/")
+	if err != nil {
+		f.Fatal(err)
+	}
+	return k
 }

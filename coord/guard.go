@@ -3,6 +3,8 @@ package coord
 import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // guardOf returns the compares that hold while key has mod revision rev and a
@@ -15,7 +17,7 @@ func guardOf(key string, rev int64, nonce string) []clientv3.Cmp {
 	// Between the head without its closing quote and the head and 0xff lies what
 	// begins with head, and the head itself, which is what is left of a record that
 	// was cut there. JSON holds no byte 0xff. Values are compared bytewise.
-	head := headOf(nonce)
+	head := keyspace.Head(nonce)
 	open := head[:len(head)-1]
 	cmps := make([]clientv3.Cmp, 3, 8)
 	// Filled in where they are: clientv3.Compare clones, and this is in every write.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Hold is a claim that is held: a lock, a permit, or a leadership. It ends with
@@ -78,13 +79,13 @@ func (h *Hold) Verify(ctx context.Context) error {
 	s := h.c.s
 	resp, err := s.store.Read(ctx, clientv3.OpGet(h.fence.Key), clientv3.OpGet(s.key))
 	if err != nil {
-		return fmt.Errorf("verify %s: %w", h.c.keys.what, err)
+		return fmt.Errorf("verify %s: %w", h.c.keys.What, err)
 	}
 	if err := h.judge(resp.Responses[0].GetResponseRange().Kvs); err != nil {
-		return fmt.Errorf("verify %s: %w", h.c.keys.what, err)
+		return fmt.Errorf("verify %s: %w", h.c.keys.What, err)
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) != 1 || kvs[0].CreateRevision != s.createRev {
-		return fmt.Errorf("verify %s: %w", h.c.keys.what, sessionGone())
+		return fmt.Errorf("verify %s: %w", h.c.keys.What, sessionGone())
 	}
 	return nil
 }
@@ -110,14 +111,14 @@ func (h *Hold) Release(ctx context.Context) error {
 // [ErrClosed]. Otherwise it is like [Hold.Release].
 func (h *Hold) Transfer(ctx context.Context, sid string) error {
 	err := h.closer.Close(ctx, h.way(func(v claimView) (Txn, string, error) {
-		e, err := v.waiter(sid, h.c.keys.what)
+		e, err := v.waiter(sid, h.c.keys.What)
 		if err != nil {
 			return Txn{}, "", err
 		}
 		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), e.Claim, nil
 	}))
 	if errors.Is(err, claims.ErrSettled) { // another call transferred or released it
-		return fmt.Errorf("transfer %s: hold %w", h.c.keys.what, fault.ErrClosed)
+		return fmt.Errorf("transfer %s: hold %w", h.c.keys.What, fault.ErrClosed)
 	}
 	return h.givenUp(err)
 }
@@ -127,7 +128,7 @@ func (h *Hold) givenUp(err error) error {
 	if err == nil || errors.Is(err, claims.ErrSettled) {
 		return nil
 	}
-	return fmt.Errorf("release %s: %w", h.c.keys.what, err)
+	return fmt.Errorf("release %s: %w", h.c.keys.What, err)
 }
 
 // unlessOver is err, unless it says that there is nothing left to end.
@@ -204,7 +205,7 @@ func followedBy(ev *clientv3.Event, f Fence, wrote []string) (claims.Verdict, er
 	case ev == nil:
 		return claims.Refused, nil
 	case ev.Type == clientv3.EventTypeDelete && /*mutant:followed-delete*/ slices.Contains(wrote, ""),
-		ev.Type == clientv3.EventTypePut && /*mutant:followed-put*/ slices.Contains(wrote, NonceOf(ev.Kv.Value)):
+		ev.Type == clientv3.EventTypePut && /*mutant:followed-put*/ slices.Contains(wrote, keyspace.NonceOf(ev.Kv.Value)):
 		return claims.Applied, nil
 	}
 	return claims.Fenced, &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(ev.Kv.ModRevision)}

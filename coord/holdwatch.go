@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // watch ends the hold with its session, or when its key changes: somebody took the
@@ -50,7 +52,7 @@ func (h *Hold) judge(kvs []*mvccpb.KeyValue) error {
 	switch {
 	case len(kvs) == 0:
 		return &FencedError{Key: h.fence.Key, Wanted: h.fence.Token}
-	case Token(kvs[0].ModRevision) != h.fence.Token, NonceOf(kvs[0].Value) != h.fence.Nonce:
+	case Token(kvs[0].ModRevision) != h.fence.Token, keyspace.NonceOf(kvs[0].Value) != h.fence.Nonce:
 		return &FencedError{Key: h.fence.Key, Wanted: h.fence.Token, Current: Token(kvs[0].ModRevision)}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // lane is a key that every batch rewrites under a compare of its own revision:
@@ -69,7 +70,7 @@ func (w route) contested() bool { return w.urgent.Err() != nil && w.life.Err() =
 const stubborn = 3
 
 // laneValue is the record of a lane and of its notes.
-func laneValue(nonce string) string { return headOf(nonce) + "}" }
+func laneValue(nonce string) string { return keyspace.Head(nonce) + "}" }
 
 func isLaneValue(value []byte, nonce string) bool {
 	return bytes.Equal(value, []byte(laneValue(nonce))) //mutant:lane-nonce
@@ -123,7 +124,7 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 	if len(units) == 0 {
 		return nil
 	}
-	nonce := NewNonce()
+	nonce := keyspace.NewNonce()
 	lean := len(units) > l.plain
 	txn := l.wrap(units, nonce, lean)
 	// doubt is the last answer that proved nothing: only when there was one may
@@ -242,7 +243,7 @@ func (l *lane) failOpen(units []*unit, err error) {
 // applied, else what the lane holds instead; an error when the lane cannot be
 // written any more.
 func (l *lane) advance(ctx context.Context, s *Store) (*pb.RangeResponse, error) {
-	nonce := NewNonce()
+	nonce := keyspace.NewNonce()
 	txn := l.wrap(nil, nonce, false)
 	for try := 0; ; try++ {
 		resp, err := l.try(ctx, s, txn)

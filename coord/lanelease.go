@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // laneTTL is how long a lane outlives its process.
@@ -31,7 +32,7 @@ func (c *Committer) openLane() (*lane, error) {
 	c.opened++
 	c.mu.Unlock()
 	l := &lane{
-		key: c.store.keys.Lane(c.identity+"."+hex16(uint64(lease)), n), lease: lease,
+		key: c.store.keys.Lane(c.identity+"."+keyspace.Hex16(uint64(lease)), n), lease: lease,
 		plain: c.plain, requests: &c.requests, ended: make(chan struct{}),
 	}
 	c.wg.Go(func() { c.renewLane(l) })

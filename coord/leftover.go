@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // DeleteLeftovers deletes keys that belong to nothing any more, each only while that
@@ -55,7 +56,7 @@ func (s *Store) DeleteLeftovers(ctx context.Context, seen []*mvccpb.KeyValue) (e
 }
 
 // leftoverTxns builds the Txns that take leftovers away. It knows no etcd.
-type leftoverTxns struct{ space Keyspace }
+type leftoverTxns struct{ space keyspace.Keyspace }
 
 // remove deletes one leftover. The guard closes the race with whoever writes the key
 // again, and is all there is for a key of a name that nobody can use. What else is
@@ -73,13 +74,13 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
 	}
 	txn := Txn{
 		Origin: "leftover",
-		If:     guardOf(key, rev, NonceOf(kv.Value)), //mutant:leftover-guard
+		If:     guardOf(key, rev, keyspace.NonceOf(kv.Value)), //mutant:leftover-guard
 		Then:   []clientv3.Op{clientv3.OpDelete(key)},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}
 	q := t.space.Queue(p.Queue)
 	switch {
-	case p.misnamed():
+	case p.Misnamed():
 	case p.Kind == "sessions", p.Kind == "lanes", p.Kind == "workers", p.Kind == "done", p.Kind == "refused", p.Name != "" && p.Session != "":
 		txn.If = append(txn.If, clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease))
 	case p.Kind == "payloads", p.Kind == "progress":

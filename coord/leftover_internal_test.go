@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // leftoverRaces are what the compares of leftovers are for. A compare that is not
@@ -30,44 +31,46 @@ const leftoverSID = "w.0000000000000001"
 // leftoverCase is one kind of leftover, and the compares that it must have.
 type leftoverCase struct {
 	name   string
-	key    func(Keyspace, QueueKeys) string
+	key    func(keyspace.Keyspace, keyspace.QueueKeys) string
 	value  string
 	closes []string
 }
 
 var leftoverCases = []leftoverCase{
-	{"a session", func(k Keyspace, _ QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}},
-	{"a session's record", func(k Keyspace, _ QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"}`,
+	{"a session", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}},
+	{"a session's record", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"}`,
 		[]string{"key mod =", "key value >", "key value <", "key lease ="}},
-	{"a lane", func(k Keyspace, _ QueueKeys) string { return k.Lane(leftoverSID, 0) }, "{}", []string{"key mod =", "key lease ="}},
-	{"a registration", func(_ Keyspace, q QueueKeys) string { return q.Worker(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}},
-	{"a waiter", func(k Keyspace, _ QueueKeys) string { return k.lock("l").entry(leftoverSID, 1) }, "{}", []string{"key mod =", "key lease ="}},
-	{"a candidate", func(k Keyspace, _ QueueKeys) string { return k.election("e").entry(leftoverSID, 1) }, "{}", []string{"key mod =", "key lease ="}},
-	{"a done job", func(_ Keyspace, q QueueKeys) string { return q.Done("x") }, `{"w":"` + midClaim + `"}`,
+	{"a lane", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Lane(leftoverSID, 0) }, "{}", []string{"key mod =", "key lease ="}},
+	{"a registration", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Worker(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}},
+	{"a waiter", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l").Entry(leftoverSID, 1) }, "{}", []string{"key mod =", "key lease ="}},
+	{"a candidate", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string {
+		return k.ElectionKeys("e").Entry(leftoverSID, 1)
+	}, "{}", []string{"key mod =", "key lease ="}},
+	{"a done job", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Done("x") }, `{"w":"` + midClaim + `"}`,
 		[]string{"key mod =", "key value >", "key value <", "key lease ="}},
-	{"a refusal", func(_ Keyspace, q QueueKeys) string { return q.Refused("x") }, "{}", []string{"key mod =", "key lease ="}},
-	{"a payload", func(_ Keyspace, q QueueKeys) string { return q.Payload("x") }, "pay", []string{"key mod =", "job create =", "dead create ="}},
-	{"progress", func(_ Keyspace, q QueueKeys) string { return q.Progress("x") }, "{}", []string{"key mod =", "job create =", "dead create ="}},
-	{"a job of a name that nobody can use", func(_ Keyspace, q QueueKeys) string { return q.Job("x\x1b") }, `{"w":"` + midClaim + `"}`,
+	{"a refusal", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Refused("x") }, "{}", []string{"key mod =", "key lease ="}},
+	{"a payload", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Payload("x") }, "pay", []string{"key mod =", "job create =", "dead create ="}},
+	{"progress", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Progress("x") }, "{}", []string{"key mod =", "job create =", "dead create ="}},
+	{"a job of a name that nobody can use", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Job("x\x1b") }, `{"w":"` + midClaim + `"}`,
 		[]string{"key mod =", "key value >", "key value <"}},
-	{"a lock of a name that nobody can use", func(k Keyspace, _ QueueKeys) string { return k.lock("l\n").only }, "{}", []string{"key mod ="}},
-	{"a session's record, cut behind its head", func(k Keyspace, _ QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"`,
+	{"a lock of a name that nobody can use", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l\n").Only }, "{}", []string{"key mod ="}},
+	{"a session's record, cut behind its head", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"`,
 		[]string{"key mod =", "key value >", "key value <", "key lease ="}},
-	{"an inbox entry", func(_ Keyspace, q QueueKeys) string { return q.Assigned(leftoverSID, "x") }, "{}", []string{"key mod =", "job mod !="}},
+	{"an inbox entry", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Assigned(leftoverSID, "x") }, "{}", []string{"key mod =", "job mod !="}},
 }
 
 // leftoverWorld is a root in which one leftover lies.
 type leftoverWorld struct {
 	*testing.T
 	client *clientv3.Client
-	space  Keyspace
-	q      QueueKeys
+	space  keyspace.Keyspace
+	q      keyspace.QueueKeys
 	key    string
 	seen   *mvccpb.KeyValue
 }
 
 func newLeftoverWorld(t *testing.T, client *clientv3.Client, tc leftoverCase) *leftoverWorld {
-	space, err := NewKeyspace(etcdtest.Root(t))
+	space, err := keyspace.New(etcdtest.Root(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +193,7 @@ func TestWhatIsNoLeftoverStays(t *testing.T) {
 	}
 	q := s.Keys().Queue("q")
 	var seen []*mvccpb.KeyValue
-	for _, key := range []string{s.Keys().Meta(), q.Config(), q.Job("x"), q.Dead("x"), s.Keys().lock("l").only, s.Keys().Root() + "foreign", "/elsewhere", q.Payload("gone")} {
+	for _, key := range []string{s.Keys().Meta(), q.Config(), q.Job("x"), q.Dead("x"), s.Keys().LockKeys("l").Only, s.Keys().Root() + "foreign", "/elsewhere", q.Payload("gone")} {
 		resp, err := client.Put(t.Context(), key, "{}")
 		if err != nil {
 			t.Fatal(err)

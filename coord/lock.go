@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Lock is a lock of a name, held by one acquisition at a time: two goroutines of
@@ -18,13 +19,13 @@ type Lock struct {
 // NewLock returns the lock of that name for a session. A bad name shows in the
 // first call.
 func NewLock(s *Session, name string) *Lock {
-	return &Lock{c: newClaimable(s, s.store.keys.lock(name)), err: ValidateName("lock", name)}
+	return &Lock{c: newClaimable(s, s.store.keys.LockKeys(name)), err: keyspace.ValidateName("lock", name)}
 }
 
 // Leadership returns the leadership of an election as a lock: the claim on
 // which package election stands. Its waiters are the election's candidates.
 func (s *Session) Leadership(name string) *Lock {
-	return &Lock{c: newClaimable(s, s.store.keys.election(name)), err: ValidateName("election", name)}
+	return &Lock{c: newClaimable(s, s.store.keys.ElectionKeys(name)), err: keyspace.ValidateName("election", name)}
 }
 
 // Acquire waits in line and returns the hold: first come, first served, among
@@ -51,12 +52,12 @@ type Semaphore struct{ l Lock }
 // NewSemaphore returns the semaphore of that name for a session, with 1 to 100
 // permits. A bad name or number shows in the first call.
 func NewSemaphore(s *Session, name string, permits int) *Semaphore {
-	err := ValidateName("semaphore", name)
-	if err == nil && (permits < 1 || permits > maxPermits) {
-		err = &fault.InputError{Field: "permits", Value: fmt.Sprint(permits), Reason: fmt.Sprintf("it is between 1 and %d", maxPermits)}
+	err := keyspace.ValidateName("semaphore", name)
+	if err == nil && (permits < 1 || permits > keyspace.MaxPermits) {
+		err = &fault.InputError{Field: "permits", Value: fmt.Sprint(permits), Reason: fmt.Sprintf("it is between 1 and %d", keyspace.MaxPermits)}
 		permits = 1
 	}
-	return &Semaphore{Lock{c: newClaimable(s, s.store.keys.semaphore(name, permits)), err: err}}
+	return &Semaphore{Lock{c: newClaimable(s, s.store.keys.SemaphoreKeys(name, permits)), err: err}}
 }
 
 // Acquire waits in line for a permit: see [Lock.Acquire].

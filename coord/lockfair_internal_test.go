@@ -12,7 +12,7 @@ import (
 // lockKeepers are taken away one at a time, to see that each is needed.
 type lockKeepers struct {
 	noBook    bool // an acquisition is forgotten whose answer is lost
-	hasty     bool // what is on its way is not waited for
+	hasty     bool // What is on its way is not waited for
 	unread    bool // "not ours any more" counts as our own doing
 	noHandOff bool // a release that lost a race is not tried again
 }
@@ -163,7 +163,7 @@ func (p *lockPlay) follows(m *lockMessage, was *lockPlay) error {
 		}
 		for j := range p.actors {
 			a := &p.actors[j]
-			if a.hold.Key != p.keys.slot(i) || int64(a.hold.Token) != before.token {
+			if a.hold.Key != p.keys.Slot(i) || int64(a.hold.Token) != before.token {
 				continue
 			}
 			a.followed, a.next = true, ""
@@ -207,7 +207,7 @@ func (p *lockPlay) rests() error {
 		switch {
 		case a.closing != nil:
 			return lockViolation("a %s of %s has no end", a.closing.verb, a.name)
-		case a.waits() && (free || len(p.view().slots) < p.keys.n):
+		case a.waits() && (free || len(p.view().slots) < p.keys.N):
 			return lockViolation("%s waits, and a permit is there", a.name)
 		}
 	}

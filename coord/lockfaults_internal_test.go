@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // writesOf names what the units of a lane's Txn write of a lock: "put slot",
 // "delete slot", "put entry", "delete entry".
-func writesOf(t Txn, keys claimKeys) string {
+func writesOf(t Txn, keys keyspace.ClaimKeys) string {
 	var b strings.Builder
 	for _, op := range t.Then {
 		if !op.IsTxn() {
@@ -25,9 +27,9 @@ func writesOf(t Txn, keys claimKeys) string {
 				verb = "delete"
 			}
 			switch {
-			case key == keys.only:
+			case key == keys.Only:
 				b.WriteString(verb + " slot,")
-			case strings.HasPrefix(key, keys.wait):
+			case strings.HasPrefix(key, keys.Wait):
 				b.WriteString(verb + " entry,")
 			}
 		}
@@ -37,7 +39,7 @@ func writesOf(t Txn, keys claimKeys) string {
 
 // faultsAt plans faults for the Txns that write such things of the lock, in order,
 // and in one lane: the repeats of another session's Txn must not meet them.
-func (w *world) faultsAt(keys claimKeys, writes string, list ...fate) {
+func (w *world) faultsAt(keys keyspace.ClaimKeys, writes string, list ...fate) {
 	n, lane := 0, ""
 	w.planBy(func(_ int, t Txn) fate {
 		if got := writesOf(t, keys); got != writes || n >= len(list) {
@@ -60,12 +62,12 @@ func (w *world) faultsAt(keys claimKeys, writes string, list ...fate) {
 type line struct {
 	*world
 	t    *testing.T
-	keys claimKeys
+	keys keyspace.ClaimKeys
 }
 
 func newLine(t *testing.T) *line {
 	w := newWorld(t)
-	return &line{world: w, t: t, keys: w.store.keys.lock("l")}
+	return &line{world: w, t: t, keys: w.store.keys.LockKeys("l")}
 }
 
 // acquires starts to acquire; the channel gets the hold.

@@ -96,7 +96,7 @@ func (p *lockPlay) hear(m *lockMessage, rev int64) error {
 			return p.gone(m.who)
 		}
 	case m.builder == "take" && rev > 0:
-		a.hold, a.entry = Fence{Key: p.keys.slot(m.slot), Token: Token(rev), Nonce: m.me.nonce}, ""
+		a.hold, a.entry = Fence{Key: p.keys.Slot(m.slot), Token: Token(rev), Nonce: m.me.nonce}, ""
 	case m.builder == "enqueue" && rev > 0:
 		a.entRev = rev
 	case m.builder == "take" || m.builder == "enqueue":
@@ -203,7 +203,7 @@ func (p *lockPlay) judgeEnqueue(m *lockMessage, was *lockPlay) error {
 // judgeGiving judges a permit that is handed to another, or to nobody.
 func (p *lockPlay) judgeGiving(m *lockMessage, was *lockPlay, s *slotSpec, rev int64) error {
 	if m.heir < 0 {
-		there := p.etcd.Lookup(p.keys.slot(m.slot)) != nil
+		there := p.etcd.Lookup(p.keys.Slot(m.slot)) != nil
 		if i := was.waiting(); !there && i >= 0 {
 			return lockViolation("permit %d is given to nobody, while %s waits", m.slot, p.actors[i].name)
 		}

@@ -9,6 +9,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
 
@@ -120,13 +121,13 @@ func lockViolation(format string, args ...any) error {
 }
 
 func newLockPlay(permits int, names ...string) *lockPlay {
-	space, err := NewKeyspace("/p/")
+	space, err := keyspace.New("/p/")
 	if err != nil {
 		panic(err)
 	}
-	keys := space.lock("l")
+	keys := space.LockKeys("l")
 	if permits > 1 {
-		keys = space.semaphore("l", permits)
+		keys = space.SemaphoreKeys("l", permits)
 	}
 	p := &lockPlay{lockScript: &lockScript{claimTxns: claimTxns{space: space, keys: keys}, names: map[string]int{}}}
 	for range permits {
@@ -179,11 +180,11 @@ func (p *lockPlay) view() claimView {
 		must(err)
 		return r
 	}
-	slots := p.keys.slots
-	if p.keys.only != "" {
-		slots = p.keys.only
+	slots := p.keys.Slots
+	if p.keys.Only != "" {
+		slots = p.keys.Only
 	}
-	v := viewOf(p.keys, found(slots).Kvs, found(p.keys.wait).Kvs, p.etcd.Rev())
+	v := viewOf(p.keys, found(slots).Kvs, found(p.keys.Wait).Kvs, p.etcd.Rev())
 	for i := range v.slots {
 		if s := &v.slots[i]; s.Owner != "" {
 			kv := p.etcd.Lookup(p.space.Session(s.Owner))
@@ -201,8 +202,8 @@ func (p *lockPlay) actorOf(sid string) int {
 }
 
 func (p *lockPlay) slotOf(key string) int {
-	for i := range p.keys.n {
-		if p.keys.slot(i) == key {
+	for i := range p.keys.N {
+		if p.keys.Slot(i) == key {
 			return i
 		}
 	}
@@ -223,7 +224,7 @@ func (p *lockPlay) run(line string) error {
 		return nil
 	case "junk":
 		p.spent.junk++
-		p.put(p.keys.wait+"junk", "junk", 0)
+		p.put(p.keys.Wait+"junk", "junk", 0)
 		return nil
 	case "send":
 		return p.send(words[0], p.names[words[1]], words[2:])
@@ -289,7 +290,7 @@ func (p *lockPlay) describe(m *lockMessage, c clientv3.Cmp) string {
 		name = "slot"
 	case i >= 0:
 		name = "other slot"
-	case key == p.keys.wait:
+	case key == p.keys.Wait:
 		name = "waiters"
 	case key == m.entry && m.heir >= 0:
 		name = "heir entry"

@@ -29,7 +29,7 @@ func (p *lockPlay) send(verb string, who int, args []string) error {
 		a.me.nonce = p.nonce(who, a)
 		a.wants, a.quits, a.entry, a.hold = true, false, "", Fence{}
 		a.gave, a.followed, a.closing = false, false, nil
-		p.sendTake(m, slotView{key: p.keys.slot(int(args[0][0] - '0'))}, a)
+		p.sendTake(m, slotView{key: p.keys.Slot(int(args[0][0] - '0'))}, a)
 	case "next", "seize":
 		if err := p.sendNext(m, v, a); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
 		p.sendTake(m, slot, a)
 	case stepEnqueue:
 		a.lined++
-		a.entry, a.entRev = p.keys.entry(a.me.sid, int64(a.lined)), 0
+		a.entry, a.entRev = p.keys.Entry(a.me.sid, int64(a.lined)), 0
 		m.builder, m.me, m.entry = "enqueue", a.me, a.entry
 		m.txn = p.enqueue(v, a.me, a.entry, clientv3.LeaseID(a.lease), time.Time{})
 	default:

@@ -9,6 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // One rewind is announced once, however many requests run into it, and what was sent
@@ -51,7 +53,7 @@ func (b *lowOnce) get(ctx context.Context, key string, opts ...clientv3.OpOption
 // One answer below the mark that the next read does not confirm is no rewind: it would
 // end every session for nothing.
 func TestOneLowAnswerIsNoRewind(t *testing.T) {
-	keys, err := NewKeyspace("")
+	keys, err := keyspace.New("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,12 +138,12 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 			return err
 		},
 		"a write": func(ctx context.Context, s *Store) error {
-			_, err := s.txn(ctx, Txn{If: guardOf(key, 5, NewNonce()), Then: []clientv3.Op{clientv3.OpPut("/elsewhere", "")}})
+			_, err := s.txn(ctx, Txn{If: guardOf(key, 5, keyspace.NewNonce()), Then: []clientv3.Op{clientv3.OpPut("/elsewhere", "")}})
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys, err := NewKeyspace("")
+			keys, err := keyspace.New("")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +170,7 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 	const prefix = "/leasekit/q/"
 	for _, watched := range []string{prefix, prefix + "config"} {
-		keys, err := NewKeyspace("")
+		keys, err := keyspace.New("")
 		if err != nil {
 			t.Fatal(err)
 		}

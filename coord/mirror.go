@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Sink receives what a [Mirror] sees. The mirror calls it from one goroutine, in
@@ -71,7 +72,7 @@ func NewMirror(s *Store, quiet, scanEvery time.Duration) *Mirror {
 	}
 	return &Mirror{
 		store: s, quiet: within(quiet, 10*time.Second), scan: within(scanEvery, 5*time.Minute),
-		id: NewNonce(), synced: make(chan struct{}),
+		id: keyspace.NewNonce(), synced: make(chan struct{}),
 	}
 }
 
@@ -146,7 +147,7 @@ func (m *Mirror) stream(n int64) string { return fmt.Sprintf("mirror-%s-%d", m.i
 // it done.
 func (m *Mirror) leave(n int64) {
 	if m.streams.CompareAndSwap(n, n+1) {
-		m.store.streams.Add(1) // what Store.Watch starts from now on stays away too
+		m.store.streams.Add(1) // What Store.Watch starts from now on stays away too
 	}
 }
 

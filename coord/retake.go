@@ -16,7 +16,7 @@ func (l *Lock) TakeUp(ctx context.Context, token Token, nonce string) (*Hold, er
 	}
 	h, err := l.c.takeUp(ctx, token, nonce)
 	if err != nil {
-		return nil, fmt.Errorf("take up %s: %w", l.c.keys.what, err)
+		return nil, fmt.Errorf("take up %s: %w", l.c.keys.What, err)
 	}
 	return h, nil
 }

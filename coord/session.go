@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // defaultTTL is the session TTL unless another is asked for.
@@ -74,7 +75,7 @@ func (c SessionConfig) validate() error {
 	if c.TTL < time.Second || c.TTL > 24*time.Hour {
 		return &fault.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "a session TTL is between 1s and 24h"}
 	}
-	return ValidateName("identity", c.Identity)
+	return keyspace.ValidateName("identity", c.Identity)
 }
 
 // sessionRecord is the value of a session key, for people and for leasectl.
@@ -142,7 +143,7 @@ func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	id := escapeIdentity(cfg.Identity) + "." + hex16(uint64(lease))
+	id := keyspace.EscapeIdentity(cfg.Identity) + "." + keyspace.Hex16(uint64(lease))
 	s := newSession(store, cfg, id, lease, ttl, rewound)
 	if err := s.open(ctx, cfg, ttl); err != nil {
 		s.abandon(ctx)
@@ -177,7 +178,7 @@ func (s *Session) start() {
 // open creates the key and starts the trust window with a first renewal.
 func (s *Session) open(ctx context.Context, cfg SessionConfig, ttl time.Duration) error {
 	host, _ := os.Hostname()
-	nonce := NewNonce()
+	nonce := keyspace.NewNonce()
 	value, err := json.Marshal(sessionRecord{
 		Nonce: nonce, ID: s.id, Identity: cfg.Identity, Host: host, PID: os.Getpid(),
 		TTL: int64(ttl / time.Second), Opened: s.clock().wall.UTC(),

@@ -7,6 +7,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // createSessionKey puts a key that never existed before. No lane is needed: its
@@ -22,11 +24,11 @@ func createSessionKey(ctx context.Context, store *Store, key, value, nonce strin
 		switch {
 		case err == nil && resp.Succeeded && mayWrite:
 			if nested := resp.Responses[1].GetResponseTxn(); !nested.Succeeded {
-				return resp.Header.Revision, CheckMeta(nested.Responses[0].GetResponseRange().Kvs)
+				return resp.Header.Revision, keyspace.CheckMeta(nested.Responses[0].GetResponseRange().Kvs)
 			}
 			return resp.Header.Revision, nil
 		case err == nil && resp.Succeeded:
-			return resp.Header.Revision, CheckMeta(resp.Responses[1].GetResponseRange().Kvs)
+			return resp.Header.Revision, keyspace.CheckMeta(resp.Responses[1].GetResponseRange().Kvs)
 		case mayWrite && errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied):
 			// A role need not write the schema, which would lock others out: etcd asks for
 			// that right even where the put is not done. Reading it suffices.
@@ -35,10 +37,10 @@ func createSessionKey(ctx context.Context, store *Store, key, value, nonce strin
 		case err == nil:
 			// An earlier try of ours was applied; its answer was lost.
 			kvs := resp.Responses[0].GetResponseRange().Kvs
-			if len(kvs) != 1 || NonceOf(kvs[0].Value) != nonce {
+			if len(kvs) != 1 || keyspace.NonceOf(kvs[0].Value) != nonce {
 				return 0, fmt.Errorf("create %s: the key exists", key)
 			}
-			return kvs[0].CreateRevision, CheckMeta(resp.Responses[1].GetResponseRange().Kvs)
+			return kvs[0].CreateRevision, keyspace.CheckMeta(resp.Responses[1].GetResponseRange().Kvs)
 		case notApplied(err) || ctx.Err() != nil:
 			return 0, fmt.Errorf("create session key: %w", err)
 		}
@@ -53,7 +55,7 @@ func sessionTxn(key, value string, lease clientv3.LeaseID, meta string, mayWrite
 	tend := clientv3.OpGet(meta)
 	if mayWrite {
 		tend = clientv3.OpTxn([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(meta), "=", 0)},
-			[]clientv3.Op{clientv3.OpPut(meta, fmt.Sprintf(`{"schema":%d}`, Schema))},
+			[]clientv3.Op{clientv3.OpPut(meta, fmt.Sprintf(`{"schema":%d}`, keyspace.Schema))},
 			[]clientv3.Op{clientv3.OpGet(meta)})
 	}
 	return Txn{

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // requestTimeout bounds one request to etcd. A Txn that ran into it is repeated
@@ -27,7 +28,7 @@ const requestTimeout = 3 * time.Second
 // concurrent use. It owns no goroutine and needs no Close; the client stays the
 // caller's.
 type Store struct {
-	keys    Keyspace
+	keys    keyspace.Keyspace
 	backend backend
 	log     *zap.Logger
 	client  context.Context // ends when the client is closed
@@ -42,7 +43,7 @@ type Store struct {
 // logger logs nothing. It does not talk to etcd. A client that is closed, or of which
 // only a part is in a namespace, is refused.
 func NewStore(client *clientv3.Client, root string, log *zap.Logger) (*Store, error) {
-	keys, err := NewKeyspace(root)
+	keys, err := keyspace.New(root)
 	if err != nil {
 		return nil, err
 	}
@@ -54,15 +55,15 @@ func NewStore(client *clientv3.Client, root string, log *zap.Logger) (*Store, er
 	return s, nil
 }
 
-func newStore(b backend, keys Keyspace, log *zap.Logger) *Store {
+func newStore(b backend, keys keyspace.Keyspace, log *zap.Logger) *Store {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	return &Store{keys: keys, backend: b, log: log, client: context.Background(), id: NewNonce(), high: newHighWater()}
+	return &Store{keys: keys, backend: b, log: log, client: context.Background(), id: keyspace.NewNonce(), high: newHighWater()}
 }
 
 // Keys is the store's keyspace.
-func (s *Store) Keys() Keyspace { return s.keys }
+func (s *Store) Keys() keyspace.Keyspace { return s.keys }
 
 // Get reads one key or range, linearizably. It blocks until the answer, ctx's
 // end, or 3 s have passed. With [ErrHistoryRewound], and only with that error,

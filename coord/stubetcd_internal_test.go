@@ -12,6 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // errUnavailable is what a client sees of a server that is not there.
@@ -58,7 +60,7 @@ func (e *stubEtcd) open(t *testing.T, cfg SessionConfig) *Session {
 
 func (e *stubEtcd) tryOpen(ctx context.Context, cfg SessionConfig) (*Session, error) {
 	cfg.TTL = time.Duration(e.ttl) * time.Second
-	keys, err := NewKeyspace("")
+	keys, err := keyspace.New("")
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +174,7 @@ func (e *stubEtcd) revoke(_ context.Context, id clientv3.LeaseID) (int64, error)
 	e.mu.Lock()
 	var key string
 	for k := range e.keys {
-		if k[len(k)-16:] == hex16(uint64(id)) {
+		if k[len(k)-16:] == keyspace.Hex16(uint64(id)) {
 			key = k
 		}
 	}

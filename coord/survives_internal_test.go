@@ -12,6 +12,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // session opens a session whose writes meet w's faults.
@@ -35,7 +37,7 @@ func (w *world) session(t *testing.T) *Session {
 // claim puts a record as a claim would and returns its fence.
 func (w *world) claim(t *testing.T, name string) Fence {
 	t.Helper()
-	nonce := NewNonce()
+	nonce := keyspace.NewNonce()
 	rev := w.put(t, name, `{"w":"`+nonce+`","owner":"test"}`)
 	return Fence{Key: w.data + name, Token: Token(rev), Nonce: nonce}
 }
@@ -90,7 +92,7 @@ func TestConcurrentIncrementsAreExact(t *testing.T) {
 			key := fmt.Sprintf("%s%d", w.data, n)
 			fence := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
 			for i := range rounds {
-				nonce := NewNonce()
+				nonce := keyspace.NewNonce()
 				r, err := c.Do(within(t), Txn{
 					If:   fence,
 					Then: []clientv3.Op{clientv3.OpPut(key, fmt.Sprintf(`{"w":"%s","n":%d}`, nonce, i))},
@@ -228,7 +230,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 			c := w.committer(t)
 			wg.Go(func() {
 				for k := range keys {
-					key, nonce := fmt.Sprintf("%s%d", w.data, k), NewNonce()
+					key, nonce := fmt.Sprintf("%s%d", w.data, k), keyspace.NewNonce()
 					r, err := c.Do(within(t), Txn{
 						If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
 						Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
@@ -239,7 +241,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 						t.Errorf("claimer %d, key %d: %v", n, k, err)
 					case r.Succeeded:
 						yours[k][n] = nonce
-					case r.Get(0) == nil || NonceOf(r.Get(0).Value) == nonce:
+					case r.Get(0) == nil || keyspace.NonceOf(r.Get(0).Value) == nonce:
 						t.Errorf("claimer %d, key %d: lost against %v", n, k, r.Get(0))
 					}
 				}
@@ -256,7 +258,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 		for _, nonce := range yours[k] {
 			if nonce != "" {
 				told++
-				if NonceOf(resp.Kvs[0].Value) != nonce {
+				if keyspace.NonceOf(resp.Kvs[0].Value) != nonce {
 					t.Errorf("key %d: told yours, but it is another's", k)
 				}
 			}
@@ -280,7 +282,7 @@ func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				c := w.openedCommitter(t)
-				key, nonce := w.data+"lock", NewNonce()
+				key, nonce := w.data+"lock", keyspace.NewNonce()
 				plan := func(n int) {
 					if n == step {
 						w.faults(loss.faults...)

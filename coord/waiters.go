@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // holderRecord is the value of a claimed slot. Without an owner the slot is free:
@@ -41,7 +43,7 @@ type waiterRecord struct {
 
 // sound tells whether the claim can be handed over to the one who wrote it.
 func (r waiterRecord) sound() bool {
-	return r.Session != "" && r.SessionRev > 0 && NonceOf([]byte(headOf(r.Claim))) == r.Claim && r.Claim != ""
+	return r.Session != "" && r.SessionRev > 0 && keyspace.NonceOf([]byte(keyspace.Head(r.Claim))) == r.Claim && r.Claim != ""
 }
 
 // slotView is a slot as it was read.
@@ -74,12 +76,12 @@ type claimView struct {
 
 // viewOf reads a view out of the keys. Keys that are not of our making block
 // nobody: they are no entries.
-func viewOf(k claimKeys, slots, entries []*mvccpb.KeyValue, rev int64) claimView {
+func viewOf(k keyspace.ClaimKeys, slots, entries []*mvccpb.KeyValue, rev int64) claimView {
 	v := claimView{rev: rev}
-	for i := range k.n {
-		s := slotView{key: k.slot(i)}
+	for i := range k.N {
+		s := slotView{key: k.Slot(i)}
 		if j := slices.IndexFunc(slots, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == s.key }); j >= 0 {
-			s.rev, s.nonce = slots[j].ModRevision, NonceOf(slots[j].Value)
+			s.rev, s.nonce = slots[j].ModRevision, keyspace.NonceOf(slots[j].Value)
 			if err := json.Unmarshal(slots[j].Value, &s.holderRecord); err != nil || s.nonce == "" || s.Owner != "" && !s.owned() {
 				// Nobody owns a record that nobody can read, and its revision guards it.
 				s.holderRecord, s.nonce = holderRecord{}, ""
@@ -90,7 +92,7 @@ func viewOf(k claimKeys, slots, entries []*mvccpb.KeyValue, rev int64) claimView
 	for _, kv := range entries {
 		e := entryView{key: string(kv.Key), rev: kv.ModRevision, createRev: kv.CreateRevision}
 		if json.Unmarshal(kv.Value, &e.waiterRecord) != nil || kv.Lease == 0 || !e.sound() ||
-			!strings.HasPrefix(e.key, k.wait+e.Session+"-") || strings.Contains(e.key[len(k.wait):], "/") {
+			!strings.HasPrefix(e.key, k.Wait+e.Session+"-") || strings.Contains(e.key[len(k.Wait):], "/") {
 			v.foreign = true
 			continue
 		}
@@ -109,7 +111,7 @@ const (
 	stepGranted step = iota // the claim is ours already
 	stepTake                // claim slot
 	stepEnqueue             // put a waiting entry
-	stepFollow              // wait for the entry before ours
+	stepFollow              // Wait for the entry before ours
 	stepHead                // we are next: wait for the slots and their owners
 	stepGone                // our entry was taken away, and no claim given for it
 )
@@ -157,8 +159,8 @@ type claimer struct {
 
 // claimTxns builds the Txns of locks, leaderships and permits, as plain values.
 type claimTxns struct {
-	space Keyspace
-	keys  claimKeys
+	space keyspace.Keyspace
+	keys  keyspace.ClaimKeys
 }
 
 func (t claimTxns) lives(sid string, rev int64) clientv3.Cmp {
@@ -209,7 +211,7 @@ func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3
 		Origin: "hold",
 		If:     []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(entry), "=", 0), t.lives(me.sid, me.rev)},
 		Then: []clientv3.Op{clientv3.OpPut(entry, record(waiterRecord{
-			Nonce: NewNonce(), Session: me.sid, SessionRev: me.rev, Claim: me.nonce, Since: now.UTC().Truncate(time.Millisecond),
+			Nonce: keyspace.NewNonce(), Session: me.sid, SessionRev: me.rev, Claim: me.nonce, Since: now.UTC().Truncate(time.Millisecond),
 		}), clientv3.WithLease(lease))},
 		Else: []clientv3.Op{clientv3.OpGet(entry), clientv3.OpGet(t.space.Session(me.sid))},
 	}
@@ -232,13 +234,13 @@ func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn Txn, wrote 
 		Else:   []clientv3.Op{clientv3.OpGet(f.Key)},
 	}
 	if v.foreign {
-		wrote = NewNonce()
+		wrote = keyspace.NewNonce()
 		txn.Then = []clientv3.Op{clientv3.OpPut(f.Key, record(holderRecord{Nonce: wrote}))}
 		return txn, wrote
 	}
 	// A waiter that came since we looked must not be left behind an absent slot,
 	// which newcomers take without looking for waiters.
-	txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.keys.wait), "=", 0).WithPrefix()) //mutant:release-no-waiters
+	txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(t.keys.Wait), "=", 0).WithPrefix()) //mutant:release-no-waiters
 	txn.Then = []clientv3.Op{clientv3.OpDelete(f.Key)}
 	return txn, ""
 }

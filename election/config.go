@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Config configures [New]. Only Name must be set.
@@ -36,7 +37,7 @@ type Config struct {
 }
 
 const (
-	maxTTL   = 24 * time.Hour // what a session may have
+	maxTTL   = 24 * time.Hour // What a session may have
 	maxGrace = 100 * 365 * 24 * time.Hour
 )
 
@@ -74,10 +75,10 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	if err := coord.ValidateName("election", c.Name); err != nil {
+	if err := keyspace.ValidateName("election", c.Name); err != nil {
 		return err
 	}
-	if err := coord.ValidateName("identity", c.Identity); err != nil {
+	if err := keyspace.ValidateName("identity", c.Identity); err != nil {
 		return err
 	}
 	if c.TTL < time.Second || c.TTL > maxTTL {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/history"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 const (
@@ -224,7 +225,7 @@ func (w *written) judge(t *testing.T, name string, seen map[string]int) (unknown
 // judgeWaits: a waiter was told of a job that is over, as it was.
 func (c *chaos) judgeWaits(t *testing.T, events []history.Event) {
 	t.Helper()
-	keys, err := coord.NewKeyspace(chaosRoot)
+	keys, err := keyspace.New(chaosRoot)
 	if err != nil {
 		t.Fatal(err)
 	}

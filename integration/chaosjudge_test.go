@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/history"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // long is the duration from which on a run must have reached everything.
@@ -145,7 +145,7 @@ func broken(report history.Report, invariant string) (n int) {
 // lostJobs are those that a client was told to exist and that are nowhere. It is the
 // simplest possible check, beside all others; nothing expires within a run.
 func lostJobs(log *history.Log, final *history.Final) (lost []string) {
-	keys, err := coord.NewKeyspace(chaosRoot)
+	keys, err := keyspace.New(chaosRoot)
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -11,8 +11,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/history"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -182,7 +182,7 @@ func TestChaosUnrest(t *testing.T) {
 	c.startWorkers(t)
 	c.startLeaders(t)
 	c.quiesce(t, "whole", time.Now())
-	keys, err := coord.NewKeyspace(chaosRoot)
+	keys, err := keyspace.New(chaosRoot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestChaosUnrest(t *testing.T) {
 }
 
 // sessionOf is the session of an identity.
-func (c *chaos) sessionOf(t *testing.T, keys coord.Keyspace, identity string) (sid string, rev int64) {
+func (c *chaos) sessionOf(t *testing.T, keys keyspace.Keyspace, identity string) (sid string, rev int64) {
 	t.Helper()
 	resp, err := c.adminClient.Get(bounded(t), keys.SessionsOf(identity), clientv3.WithPrefix())
 	if err != nil || len(resp.Kvs) != 1 {

@@ -19,13 +19,14 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // inspector stands between a client and the network and looks at every request, for
 // what a rule forbids.
 type inspector struct {
-	space coord.Keyspace
+	space keyspace.Keyspace
 
 	mu       sync.Mutex
 	seen     map[string]int
@@ -178,7 +179,7 @@ func inspected(t *testing.T) *inspector {
 	t.Helper()
 	t.Parallel()
 	root := etcdtest.Root(t)
-	space, err := coord.NewKeyspace(root)
+	space, err := keyspace.New(root)
 	mustDo(t, err)
 	i := &inspector{space: space, seen: map[string]int{}}
 	cl := etcdtest.Shared(t).Client(t, i.options()...)
@@ -344,7 +345,7 @@ func TestSurvives_52_EveryCallHasADeadline(t *testing.T) {
 
 // What the rules forbid is found.
 func TestInspectorFinds(t *testing.T) {
-	space, err := coord.NewKeyspace("/r/")
+	space, err := keyspace.New("/r/")
 	mustDo(t, err)
 	key, q := []byte("/k"), space.Queue("q")
 	nested := func(op *pb.RequestOp) *pb.TxnRequest {

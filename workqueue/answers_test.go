@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -21,7 +22,7 @@ type stage struct {
 	lossy  *lossy
 	cl     *clientv3.Client // the others', without losses
 	root   string
-	keys   coord.QueueKeys
+	keys   keyspace.QueueKeys
 	q      *workqueue.Queue
 	s      *coord.Session
 	others *workqueue.Queue
@@ -45,7 +46,7 @@ func newStage(t *testing.T, c *etcdtest.Cluster) *stage {
 type ambiguous struct {
 	name string
 	// part of the key that the write always puts.
-	part func(k coord.QueueKeys) string
+	part func(k keyspace.QueueKeys) string
 	// prepare leads to the moment before the write.
 	prepare func(t *testing.T, st *stage) *workqueue.Claim
 	write   func(ctx context.Context, t *testing.T, st *stage, c *workqueue.Claim) error
@@ -60,7 +61,7 @@ func claimed(t *testing.T, st *stage) *workqueue.Claim {
 }
 
 var ambiguousWrites = []ambiguous{{
-	name: "enqueue", part: func(k coord.QueueKeys) string { return k.Job("j") },
+	name: "enqueue", part: func(k keyspace.QueueKeys) string { return k.Job("j") },
 	prepare: func(*testing.T, *stage) *workqueue.Claim { return nil },
 	write: func(ctx context.Context, t *testing.T, st *stage, _ *workqueue.Claim) error {
 		_, err := st.q.Enqueue(ctx, workqueue.Params{ID: "j"})
@@ -68,7 +69,7 @@ var ambiguousWrites = []ambiguous{{
 	},
 	state: workqueue.StateReady,
 }, {
-	name: "claim", part: func(k coord.QueueKeys) string { return k.Job("j") },
+	name: "claim", part: func(k keyspace.QueueKeys) string { return k.Job("j") },
 	prepare: func(t *testing.T, st *stage) *workqueue.Claim {
 		enqueue(t, st.others, workqueue.Params{ID: "j"})
 		// The mirror must show the job, or there is nothing to claim yet.
@@ -87,25 +88,25 @@ var ambiguousWrites = []ambiguous{{
 	},
 	state: workqueue.StateClaimed,
 }, {
-	name: "complete", part: func(k coord.QueueKeys) string { return k.Done("j") }, prepare: claimed,
+	name: "complete", part: func(k keyspace.QueueKeys) string { return k.Done("j") }, prepare: claimed,
 	write: func(ctx context.Context, t *testing.T, st *stage, c *workqueue.Claim) error {
 		return c.Complete(ctx, []byte("result"))
 	},
 	state: workqueue.StateDone, trail: "completed",
 }, {
-	name: "fail", part: func(k coord.QueueKeys) string { return k.Job("j") }, prepare: claimed,
+	name: "fail", part: func(k keyspace.QueueKeys) string { return k.Job("j") }, prepare: claimed,
 	write: func(ctx context.Context, t *testing.T, st *stage, c *workqueue.Claim) error {
 		return c.Fail(ctx, workqueue.RetryAfter(time.Hour, errors.New("boom")))
 	},
 	state: workqueue.StateRetry, trail: "failed",
 }, {
-	name: "release", part: func(k coord.QueueKeys) string { return k.Job("j") }, prepare: claimed,
+	name: "release", part: func(k keyspace.QueueKeys) string { return k.Job("j") }, prepare: claimed,
 	write: func(ctx context.Context, t *testing.T, st *stage, c *workqueue.Claim) error {
 		return c.Release(ctx)
 	},
 	state: workqueue.StateReady, trail: "released",
 }, {
-	name: "checkpoint", part: func(k coord.QueueKeys) string { return k.Progress("j") }, prepare: claimed,
+	name: "checkpoint", part: func(k keyspace.QueueKeys) string { return k.Progress("j") }, prepare: claimed,
 	write: func(ctx context.Context, t *testing.T, st *stage, c *workqueue.Claim) error {
 		if err := c.Checkpoint(ctx, []byte(`"one"`)); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Claim is one attempt at one job, owned by a session. It closes once: by
@@ -81,7 +82,7 @@ var errMissed = errors.New("missed")
 // take claims one candidate.
 func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim, error) {
 	e := event{
-		verb: verbClaim, now: c.seen, nonce: coord.NewNonce(),
+		verb: verbClaim, now: c.seen, nonce: keyspace.NewNonce(),
 		owner: s.ID(), ownerRev: s.CreateRevision(), delay: q.delay(),
 	}
 	var progress int64

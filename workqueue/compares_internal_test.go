@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // races are what the compares of the transitions are for: each is the world in
@@ -144,7 +145,7 @@ func (w *world) fence(l located) coord.Fence {
 func (w *world) step(l located, v verb, change ...func(*event)) next {
 	w.t.Helper()
 	e := testEvent(v)
-	e.nonce, e.owner, e.ownerRev = coord.NewNonce(), w.me.id, w.me.rev
+	e.nonce, e.owner, e.ownerRev = keyspace.NewNonce(), w.me.id, w.me.rev
 	for _, f := range change {
 		f(&e)
 	}

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // By says who intervenes, and why: it goes into the job's audit trail.
@@ -141,7 +142,7 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 // configure writes the config. The compare closes the race with another change,
 // which a blind put would undo.
 func (t txns) configure(c config, rev int64) (coord.Txn, error) {
-	c.Nonce = coord.NewNonce()
+	c.Nonce = keyspace.NewNonce()
 	value, err := encodeJSON(c)
 	if err != nil {
 		return coord.Txn{}, fmt.Errorf("encode config: %w", err)

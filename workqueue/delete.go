@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Delete takes a job away, wherever it is, with all that belongs to it: nothing of it
@@ -18,7 +19,7 @@ import (
 // claimed; [ErrConflict] when By.Revision is not current.
 func (q *Queue) Delete(ctx context.Context, id string, by By) (*Job, error) {
 	what := fmt.Sprintf("delete: job %s of %s", id, q.name)
-	if err := coord.ValidateName("id", id); err != nil {
+	if err := keyspace.ValidateName("id", id); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for range maxTries {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // dispatching is one dispatcher's term.
@@ -100,7 +101,7 @@ type sent struct {
 // prepare makes the Txn that gives one job to one worker.
 func (d *dispatching) prepare(ctx context.Context, a assignment) (coord.Txn, error) {
 	e := event{
-		verb: verbClaim, now: a.c.seen, nonce: coord.NewNonce(), assigned: true,
+		verb: verbClaim, now: a.c.seen, nonce: keyspace.NewNonce(), assigned: true,
 		owner: a.to.id, ownerRev: a.to.rev, delay: d.q.delay(),
 	}
 	var progress int64

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // edition is how a job is described after an edit.
@@ -86,7 +87,7 @@ func (q *Queue) findBeside(ctx context.Context, id string, rev int64) (l located
 // job moved meanwhile, which try tells by errMissed.
 func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(located, besides) (*Job, error)) (*Job, error) {
 	what := fmt.Sprintf("%s: job %s of %s", v, id, q.name)
-	if err := errors.Join(by.validate(), coord.ValidateName("id", id)); err != nil {
+	if err := errors.Join(by.validate(), keyspace.ValidateName("id", id)); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for range maxTries {
@@ -119,7 +120,7 @@ func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(l
 // intervention makes the next record, or tells in which state the job is that does not
 // allow it.
 func (q *Queue) intervention(l located, e event) (next, error) {
-	e.nonce, e.token = coord.NewNonce(), coord.Token(l.rev)
+	e.nonce, e.token = keyspace.NewNonce(), coord.Token(l.rev)
 	n, err := transition(l.record, l.where, e)
 	if err != nil {
 		err = fmt.Errorf("%w: it is %s", ErrNotApplicable, l.record.state(l.where, e.now, func(string, int64) bool { return true }))

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Dedup says what counts as existing when a job is enqueued under an ID. The zero
@@ -164,8 +165,8 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 // newRecord makes the first record of a job.
 func newRecord(p Params, seq uint64, now time.Time) *record {
 	r := &record{
-		Nonce: coord.NewNonce(), ID: p.ID, Kind: p.Kind,
-		Born:   coord.NewNonce(), //mutant:born-nonce
+		Nonce: keyspace.NewNonce(), ID: p.ID, Kind: p.Kind,
+		Born:   keyspace.NewNonce(), //mutant:born-nonce
 		Labels: p.Labels, Trace: p.Trace, Priority: p.Priority, Seq: seq,
 		TimeoutMS: inMilliseconds(p.Timeout), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
 		AtMostOnce: p.AtMostOnce, EnqueuedAt: stamp(now),
@@ -263,7 +264,7 @@ func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValu
 	if err != nil {
 		return seen, fmt.Errorf("take up the trail of the earlier job: %w", err)
 	}
-	e.record.Nonce = coord.NewNonce() //mutant:enqueue-again-nonce
+	e.record.Nonce = keyspace.NewNonce() //mutant:enqueue-again-nonce
 	return seen, nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -23,7 +24,7 @@ type desk struct {
 	t      testing.TB
 	client *clientv3.Client
 	root   string
-	keys   coord.QueueKeys
+	keys   keyspace.QueueKeys
 	q      *workqueue.Queue
 	s      *coord.Session
 }

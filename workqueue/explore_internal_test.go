@@ -9,8 +9,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/explore"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // stageSet is a small world whose every interleaving is to be tried.
@@ -56,7 +56,7 @@ func (set stageSet) explore(drop func(builder, compare string) bool, limit int) 
 
 // start is the first state.
 func (set stageSet) start(drop func(builder, compare string) bool) *play {
-	space, err := coord.NewKeyspace("/p/")
+	space, err := keyspace.New("/p/")
 	if err != nil {
 		panic(err)
 	}

@@ -3,9 +3,9 @@ package workqueue
 import (
 	"testing"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // A job that is nowhere any more tells nothing of what closed its claim.
@@ -17,7 +17,7 @@ func TestWhatFollowedIsNotKnownOfAJobThatIsGone(t *testing.T) {
 	defer q.Close()
 	r, _ := jobIn("claimed")
 	c := q.newClaim(nil, located{record: r, where: inJobs, rev: 7})
-	w := &wayOut{c: c, at: c.at, n: next{record: &record{ID: r.ID, Born: r.Born, Nonce: coord.NewNonce(), Attempts: []Attempt{{}}}}}
+	w := &wayOut{c: c, at: c.at, n: next{record: &record{ID: r.ID, Born: r.Born, Nonce: keyspace.NewNonce(), Attempts: []Attempt{{}}}}}
 	if got, err := w.followed(t.Context()); got != claims.Unsure || err == nil {
 		t.Errorf("got %v, %v, want unsure, and why", got, err)
 	}

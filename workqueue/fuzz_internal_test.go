@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // someRecords are the golden files and records that are odd in some way.
@@ -133,7 +134,7 @@ func FuzzAttemptsCount(f *testing.F) {
 // Whatever lies under a queue, the mirror takes it, forgets it again, and shows the
 // sound job beside it.
 func FuzzMirror(f *testing.F) {
-	space, err := coord.NewKeyspace("/r/")
+	space, err := keyspace.New("/r/")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // head is what counting and ordering need of a record. Its texts share the record's
@@ -25,7 +25,7 @@ type head struct {
 	attempts                 []byte // the JSON array
 }
 
-// headOf reads a record's head without decoding the rest, which is several times
+// Head reads a record's head without decoding the rest, which is several times
 // faster: what counts 100,000 jobs must not take their payloads apart. Whatever it
 // does not expect it leaves to decode, whose errors it returns. A record that is
 // broken inside of a value passes here and is refused when it is decoded.
@@ -133,7 +133,7 @@ func parseTime(text []byte) time.Time {
 // read takes the members apart that a head has; false means that this is not a
 // record as encode writes it.
 func (h *head) read(value []byte) bool {
-	nonce := coord.NonceOf(value)
+	nonce := keyspace.NonceOf(value)
 	if nonce == "" {
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // twice is a record at one revision in two histories.
@@ -23,7 +24,7 @@ func twice(t *testing.T, key, name string, rev int64) (a, b *mvccpb.KeyValue) {
 	r, _ := jobIn(name)
 	a = keyOf(t, key, r, rev)
 	other := *r
-	other.Nonce, other.Kind = coord.NewNonce(), "other"
+	other.Nonce, other.Kind = keyspace.NewNonce(), "other"
 	return a, keyOf(t, key, &other, rev)
 }
 
@@ -144,7 +145,7 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := *r
-	other.Nonce = coord.NewNonce()
+	other.Nonce = keyspace.NewNonce()
 	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a claim of another history", c, err)
 		if c != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -15,7 +15,7 @@ import (
 // dead letter that can be requeued.
 func TestImpossibleCountsAreNotWorked(t *testing.T) {
 	d := newDesk(t, workqueue.Config{Backoff: workqueue.Backoff{Initial: time.Millisecond, Max: time.Millisecond}})
-	rev := d.put(d.keys.Job("evil"), fmt.Sprintf(`{"w":%q,"v":1,"id":"evil","born":"b","failures":9223372036854775807,"attempt":9223372036854775807}`, coord.NewNonce()))
+	rev := d.put(d.keys.Job("evil"), fmt.Sprintf(`{"w":%q,"v":1,"id":"evil","born":"b","failures":9223372036854775807,"attempt":9223372036854775807}`, keyspace.NewNonce()))
 	var worked tally
 	run(t, d.q, workqueue.WorkerConfig{}, func(_ context.Context, c *workqueue.Claim) ([]byte, error) {
 		worked.add(c.Job().ID)

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // ImportBatch puts jobs back that [Queue.Export] wrote, whatever queue they came
@@ -100,7 +101,7 @@ func (im *importing) unclaim(by By) error {
 	if !im.record.claimed() {
 		return nil
 	}
-	e := event{verb: verbBreak, now: time.Now(), nonce: coord.NewNonce(), by: by} //mutant:import-at-most-once
+	e := event{verb: verbBreak, now: time.Now(), nonce: keyspace.NewNonce(), by: by} //mutant:import-at-most-once
 	n, err := transition(im.record, inJobs, e)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (im *importing) read(line []byte) error {
 	case l.Version < 1 || !known || len(l.Record) < 2 || l.Record[0] != '{':
 		return errors.New("it is no exported job")
 	}
-	value := append([]byte(`{"w":"`+coord.NewNonce()+`",`), l.Record[1:]...)
+	value := append([]byte(`{"w":"`+keyspace.NewNonce()+`",`), l.Record[1:]...)
 	var err error
 	if im.record, err = decodeRecord(value); err != nil {
 		return err
@@ -138,7 +139,7 @@ func (im *importing) read(line []byte) error {
 // check refuses what could never have been exported.
 func (im *importing) check() error {
 	r := im.record
-	if err := coord.ValidateName("id", r.ID); err != nil {
+	if err := keyspace.ValidateName("id", r.ID); err != nil {
 		return err
 	}
 	switch {
@@ -164,7 +165,7 @@ func (im *importing) check() error {
 	if err := errors.Join(checkSize("progress", len(n.progress()), maxProgress), checkSize("checkpoint", len(n.checkpoint()), maxProgress)); err != nil {
 		return err
 	}
-	n.Nonce = coord.NewNonce()
+	n.Nonce = keyspace.NewNonce()
 	b, err := encodeJSON(n)
 	im.note = string(b)
 	return err
@@ -217,7 +218,7 @@ func (im *importing) settle(ctx context.Context, replace bool) error {
 		default:
 			return err
 		}
-		im.record.Nonce = coord.NewNonce()
+		im.record.Nonce = keyspace.NewNonce()
 		if err := im.send(ctx, seen); err != nil {
 			return err
 		}

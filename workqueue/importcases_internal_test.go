@@ -1,6 +1,9 @@
 package workqueue
 
-import "github.com/leasekit/leasekit/coord"
+import (
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
+)
 
 func init() {
 	fresh := []string{"job mod =", "done mod =", "dead mod ="}
@@ -23,7 +26,7 @@ func restoring(state string, bare bool, over string) func(w *world) (coord.Txn, 
 			seen[l.where] = l.rev
 		}
 		r, where := jobIn(state)
-		r.Nonce = coord.NewNonce()
+		r.Nonce = keyspace.NewNonce()
 		im := &importing{record: r, where: where, lease: w.lease}
 		if where != inDone && !bare {
 			r.Beside = 3

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // inbox is what a dispatcher assigned to one session, and nearly all that its worker
@@ -18,7 +19,7 @@ import (
 // record, and its revision the token. Level-triggered: an entry that is there and
 // not begun is begun, whenever it came. Safe for concurrent use.
 type inbox struct {
-	keys   coord.QueueKeys
+	keys   keyspace.QueueKeys
 	sid    string
 	prefix string
 	// has tells whether the session's book has a claim already; keep and forget tell it of

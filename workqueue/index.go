@@ -11,14 +11,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // index is what a process knows of a queue, from mirrors of its jobs, workers,
 // config and of all sessions: a hint, since the Txn decides. Safe for concurrent
 // use; the mirrors write, the workers read.
 type index struct {
-	keys  coord.QueueKeys
-	space coord.Keyspace
+	keys  keyspace.QueueKeys
+	space keyspace.Keyspace
 	now   func() time.Time
 
 	mu        sync.Mutex
@@ -33,7 +34,7 @@ type index struct {
 	deaths      []death // session ends of late, oldest first, for telling a cut from a pill
 	workers     map[string]workerRecord
 	workersGen  int
-	claimTime   time.Duration // what a claim by this process takes of late
+	claimTime   time.Duration // What a claim by this process takes of late
 	config      config
 	configRev   int64
 
@@ -52,13 +53,13 @@ type index struct {
 type change struct {
 	gone bool
 	rev  int64   // it has happened by then
-	now  *record // what is there, nil when it is gone or cannot be read
+	now  *record // What is there, nil when it is gone or cannot be read
 }
 
 // watcher is a claim that follows its job.
 type watcher struct{ tell func(change) }
 
-// entry is one live job.
+// Entry is one live job.
 type entry struct {
 	located
 	rank rank
@@ -122,7 +123,7 @@ type config struct {
 	extra map[string]json.RawMessage
 }
 
-func newIndex(space coord.Keyspace, queue string) *index {
+func newIndex(space keyspace.Keyspace, queue string) *index {
 	x := &index{
 		keys: space.Queue(queue), space: space, now: time.Now,
 		jobs: map[string]*entry{}, ready: readyKinds{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Get returns the job of that ID, live, done or dead, with its payload, progress
@@ -42,7 +42,7 @@ func (q *Queue) look(ctx context.Context, id string, at int64, owners bool) (*Jo
 }
 
 func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) (*Job, looked, error) {
-	if err := coord.ValidateName("id", id); err != nil {
+	if err := keyspace.ValidateName("id", id); err != nil {
 		return nil, looked{}, err
 	}
 	asOf := clientv3.WithRev(at)
@@ -104,7 +104,7 @@ func (q *Queue) ownerLives(ctx context.Context, sid string, rev int64, opts ...c
 // keys themselves. A claimed job is claimed, whether its owner lives or not, and a
 // payload that lies beside is left out. It returns false for every other key, and for
 // one without a value, such as a deleted one; the error matches [ErrUndecodable].
-func (j *Job) ReadKey(keys coord.Keyspace, kv *mvccpb.KeyValue) (bool, error) {
+func (j *Job) ReadKey(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (bool, error) {
 	if kv == nil || len(kv.Value) == 0 {
 		return false, nil
 	}
@@ -144,7 +144,7 @@ func (q *Queue) Refusals(ctx context.Context) (map[string]Refusal, error) {
 }
 
 // refusalIn reads one refusal. What cannot be read is no evidence.
-func refusalIn(keys coord.Keyspace, kv *mvccpb.KeyValue) (id string, r Refusal, ok bool) {
+func refusalIn(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (id string, r Refusal, ok bool) {
 	p, ok := keys.Parse(string(kv.Key))
 	return p.ID, r, ok && json.Unmarshal(kv.Value, &r) == nil
 }

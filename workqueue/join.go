@@ -8,14 +8,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // joint is what a caller adds to the Txn that completes a job.
 type joint struct {
 	ops    []clientv3.Op
 	cmps   []clientv3.Cmp
-	jobs   []coord.ParsedKey // that the ops enqueue
-	fences []coord.Fence     // of other claims of the caller
+	jobs   []keyspace.ParsedKey // that the ops enqueue
+	fences []coord.Fence        // of other claims of the caller
 }
 
 const (
@@ -27,7 +28,7 @@ const (
 )
 
 // joinable checks the caller's fences and ops, and adds the compares for them.
-func joinable(keys coord.Keyspace, fences []coord.Fence, ops []clientv3.Op) (joint, error) {
+func joinable(keys keyspace.Keyspace, fences []coord.Fence, ops []clientv3.Op) (joint, error) {
 	j := joint{ops: ops, fences: fences}
 	if len(fences) > maxJoinedFences {
 		return joint{}, &coord.InputError{Field: "fences", Value: fmt.Sprint(len(fences)), Reason: fmt.Sprintf("at most %d can join a completion", maxJoinedFences)}
@@ -71,7 +72,7 @@ func joinable(keys coord.Keyspace, fences []coord.Fence, ops []clientv3.Op) (joi
 }
 
 // join adds it to a Txn that closes a claim, whose Else gets one key.
-func (j joint) join(txn *coord.Txn, keys coord.Keyspace) {
+func (j joint) join(txn *coord.Txn, keys keyspace.Keyspace) {
 	if len(j.ops) == 0 && len(j.fences) == 0 {
 		return
 	}
@@ -120,7 +121,7 @@ func (j joint) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r coord.
 }
 
 // freshJob tells whether op puts a job that was never claimed, under its own key.
-func freshJob(keys coord.Keyspace, op clientv3.Op) (p coord.ParsedKey, ok bool) {
+func freshJob(keys keyspace.Keyspace, op clientv3.Op) (p keyspace.ParsedKey, ok bool) {
 	if op.IsTxn() || !op.IsPut() {
 		return p, false
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // The caps that keep every closing Txn within what etcd takes (1.5 MiB).
@@ -38,7 +39,7 @@ type span struct {
 	field       string
 	d           time.Duration
 	least, most time.Duration
-	zero        string // what 0 means
+	zero        string // What 0 means
 }
 
 // checkSpans refuses the first that is out of its bounds.
@@ -70,12 +71,12 @@ func checkSize(field string, n, limit int) error {
 // validate checks what a caller wants to enqueue.
 func (p Params) validate(maxPayload int) error {
 	if p.ID != "" {
-		if err := coord.ValidateName("id", p.ID); err != nil {
+		if err := keyspace.ValidateName("id", p.ID); err != nil {
 			return err
 		}
 	}
 	if p.Kind != "" {
-		if err := coord.ValidateName("kind", p.Kind); err != nil {
+		if err := keyspace.ValidateName("kind", p.Kind); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,7 @@ func checkLabels(field string, labels map[string]string) error {
 		return &coord.InputError{Field: field, Value: strconv.Itoa(len(labels)), Reason: fmt.Sprintf("at most %d are accepted", maxLabels)}
 	}
 	for k, v := range labels {
-		if err := coord.ValidateName(field, k); err != nil {
+		if err := keyspace.ValidateName(field, k); err != nil {
 			return err
 		}
 		if err := checkText(field+"."+k, v, maxLabelText); err != nil {

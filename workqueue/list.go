@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Filter selects jobs for [Queue.List]. The zero value selects all.
@@ -138,7 +139,7 @@ func listJobs(ctx context.Context, store *coord.Store, queues []string, f Filter
 						return
 					}
 				}
-				all[i] = nil // what has been yielded need not be kept
+				all[i] = nil // What has been yielded need not be kept
 			}
 			all = all[read:]
 		}
@@ -197,7 +198,7 @@ type directory struct {
 }
 
 // directoriesOf lists where the records of a queue are, in the order of a list.
-func directoriesOf(keys coord.Keyspace, queue string) []directory {
+func directoriesOf(keys keyspace.Keyspace, queue string) []directory {
 	q := keys.Queue(queue)
 	t := txns{keys: q, space: keys}
 	return []directory{{queue, t, inJobs, q.Jobs()}, {queue, t, inDead, q.DeadJobs()}, {queue, t, inDone, q.DoneJobs()}}
@@ -223,7 +224,7 @@ type row struct {
 }
 
 // listings are the directories that can have what the filter wants.
-func listings(keys coord.Keyspace, queues []string, f Filter) (all []*listing) {
+func listings(keys keyspace.Keyspace, queues []string, f Filter) (all []*listing) {
 	now := time.Now()
 	for _, name := range queues {
 		for _, d := range directoriesOf(keys, name) {
@@ -352,7 +353,7 @@ func (l *listing) yield(limit int, yield func(*Job, error) bool) (n int, more bo
 		if limit > 0 && n >= limit {
 			return n, true
 		}
-		l.rows[i] = row{} // what has been yielded need not be kept
+		l.rows[i] = row{} // What has been yielded need not be kept
 		var err error
 		if r.job == nil {
 			r.job, err = l.decode(r.kv)

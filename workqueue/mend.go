@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Decode reads the record of a job of any queue, live, done or dead, as it was found
@@ -20,7 +21,7 @@ import (
 // [ErrNewer] too where a newer program could, and wraps coord.ErrInvalid when the key
 // is none of a job.
 func (qs Queues) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int64) bool) (*Job, error) {
-	keys, err := coord.NewKeyspace(qs.Root)
+	keys, err := keyspace.New(qs.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (q *Queue) Bury(ctx context.Context, id string, by By) (*Job, error) {
 // there is a dead letter of that ID already.
 func (q *Queue) Salvage(ctx context.Context, id string, by By) (*Job, error) {
 	what := fmt.Sprintf("salvage: job %s of %s", id, q.name)
-	if err := errors.Join(by.validate(), coord.ValidateName("id", id)); err != nil {
+	if err := errors.Join(by.validate(), keyspace.ValidateName("id", id)); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if by.Revision <= 0 {
@@ -89,7 +90,7 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *m
 	case len(kv.Value) > maxSalvage:
 		return nil, fmt.Errorf("%s: %w: it has %d bytes, at most %d can be kept", what, ErrNotApplicable, len(kv.Value), maxSalvage)
 	}
-	e := event{now: time.Now(), nonce: coord.NewNonce(), by: by}
+	e := event{now: time.Now(), nonce: keyspace.NewNonce(), by: by}
 	r := salvaged(id, kv.Value, why, e)
 	txn, err := q.txns.salvage(kv, where, r)
 	if err != nil {
@@ -141,7 +142,7 @@ func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (coord.Txn, e
 	from, dead := string(kv.Key), t.keys.Dead(r.ID)
 	txn := coord.Txn{
 		Origin: "repair",
-		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(), //mutant:salvage-guard
+		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: keyspace.NonceOf(kv.Value)}.Cmps(), //mutant:salvage-guard
 		Then:   []clientv3.Op{clientv3.OpPut(dead, string(value))},
 		Else:   []clientv3.Op{clientv3.OpGet(from)},
 	}

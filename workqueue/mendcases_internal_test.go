@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func init() {
@@ -29,7 +30,7 @@ func salvaging(where place) func(w *world) (coord.Txn, error) {
 		kv := &mvccpb.KeyValue{Key: []byte(w.key(where, "x")), Value: []byte(`{"w":"` + middleNonce + `","v":1,"id":"other"}`)}
 		kv.ModRevision = w.put(string(kv.Key), string(kv.Value))
 		e := testEvent(verbBury)
-		e.nonce = coord.NewNonce()
+		e.nonce = keyspace.NewNonce()
 		return w.txns.salvage(kv, where, salvaged("x", kv.Value, ErrUndecodable, e))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -29,7 +30,7 @@ func TestMendConfig(t *testing.T) {
 			t.Fatalf("%s: %v", was, err)
 		}
 		now := d.value(d.keys.Config())
-		if !strings.Contains(now, kept) || strings.Count(now, `"paused"`) != 1 || coord.NonceOf([]byte(now)) == "" {
+		if !strings.Contains(now, kept) || strings.Count(now, `"paused"`) != 1 || keyspace.NonceOf([]byte(now)) == "" {
 			t.Errorf("%s became %s", was, now)
 		}
 		s, err := d.q.Settings(bounded(t))

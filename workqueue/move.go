@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Move takes a job, live or dead, to another queue of the same root, with its payload,
@@ -19,7 +20,7 @@ import (
 // has, or keeps, a job of that ID; [ErrNotApplicable] when the job is claimed, done or
 // cancelled; [ErrConflict] when By.Revision is not current.
 func (q *Queue) Move(ctx context.Context, id, to string, by By) (*Job, error) {
-	if err := coord.ValidateName("to", to); err != nil {
+	if err := keyspace.ValidateName("to", to); err != nil {
 		return nil, fmt.Errorf("move: job %s of %s: %w", id, q.name, err)
 	}
 	if to == q.name {

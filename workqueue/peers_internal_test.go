@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func TestCutOrPill(t *testing.T) {
@@ -44,7 +44,7 @@ func TestCutOrPill(t *testing.T) {
 // once.
 func TestForgive(t *testing.T) {
 	now := time.Now()
-	space, err := coord.NewKeyspace("")
+	space, err := keyspace.New("")
 	if err != nil {
 		t.Fatal(err)
 	}

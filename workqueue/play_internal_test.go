@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
 
@@ -39,9 +40,9 @@ type play struct {
 	etcd     memetcd.Store
 	actors   []actor
 	late     []*message // whose senders gave up, in their order
-	last     []*message // what arrived last, per actor, for twice
+	last     []*message // What arrived last, per actor, for twice
 	calls    []outcome  // by call
-	told     spec       // what must be so in etcd
+	told     spec       // What must be so in etcd
 	backup   *backup
 	exported *exportedJob
 
@@ -97,7 +98,7 @@ type actor struct {
 	book    []booked // of its session's claims, as this process keeps it
 	script  []string // claims that are used by their tokens
 	reg     registered
-	doubt   bool     // what became of a closing is read, once that can change no more
+	doubt   bool     // What became of a closing is read, once that can change no more
 	hold    *hold    // the claim that a worker works on
 	flight  *message // under way
 	unsure  bool     // flight repeats a request whose outcome is unknown
@@ -120,7 +121,7 @@ type message struct {
 	verb, job string
 	builder   string
 	txn       coord.Txn
-	seen      located // what it was made of
+	seen      located // What it was made of
 	n         next
 	to        session // the claimer
 	toWho     int
@@ -136,7 +137,7 @@ type message struct {
 	regRev    int64
 	with      string      // enqueued together with a completion
 	under     coord.Fence // a completion's second fence: a dispatcher's term
-	payload   string      // what an edit, or an enqueue, gives it
+	payload   string      // What an edit, or an enqueue, gives it
 	repair    repair
 }
 
@@ -155,7 +156,7 @@ type home struct {
 // newPlay makes a play with the actors named. Their first letter is their part:
 // workers, dispatchers, operators, enqueuers. A q is no actor but one more queue, in
 // which there may be a job x too.
-func newPlay(space coord.Keyspace, names ...string) *play {
+func newPlay(space keyspace.Keyspace, names ...string) *play {
 	s := &script{txns: txns{keys: space.Queue("q"), space: space}, names: map[string]int{}, jobs: []string{"x", "next"}, leases: 100}
 	s.homes = []home{{s.txns, "x"}, {s.txns, "next"}}
 	p := &play{script: s}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // verdict is what a sender is told of a request. It must be true.
@@ -262,7 +263,7 @@ func (p *play) judgeEnd(m *message, unsure bool) verdict {
 func (p *play) judgeNote(m *message, resp *clientv3.TxnResponse, unsure bool) error {
 	a := &p.actors[m.who]
 	got := resp.Responses[1].GetResponseRange().Kvs
-	if len(got) == 1 && coord.NonceOf(got[0].Value) == coord.NonceOf(m.txn.Then[0].ValueBytes()) {
+	if len(got) == 1 && keyspace.NonceOf(got[0].Value) == keyspace.NonceOf(m.txn.Then[0].ValueBytes()) {
 		p.took(m, got[0].ModRevision)
 		return p.tell(m, toldApplied)
 	}
@@ -288,7 +289,7 @@ func (p *play) judgeNote(m *message, resp *clientv3.TxnResponse, unsure bool) er
 // lookupHeld tells whether the claim of a message is current.
 func (p *play) lookupHeld(m *message) bool {
 	kv := p.lookup(m.fence.Key)
-	return kv != nil && kv.ModRevision == int64(m.fence.Token) && coord.NonceOf(kv.Value) == m.fence.Nonce
+	return kv != nil && kv.ModRevision == int64(m.fence.Token) && keyspace.NonceOf(kv.Value) == m.fence.Nonce
 }
 
 // take makes a worker begin what is in its inbox.

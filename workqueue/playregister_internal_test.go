@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // registered is a worker's registration, as its process knows it.
@@ -116,7 +117,7 @@ func (p *play) leaveInbox(a *actor, q txns) {
 // bookEntry leaves an inbox entry that no handler works to the book, as returnAssigned
 // does.
 func (p *play) bookEntry(a *actor, job string, kv *mvccpb.KeyValue) {
-	nonce := coord.NonceOf(kv.Value)
+	nonce := keyspace.NonceOf(kv.Value)
 	switch {
 	case a.old:
 		name := fmt.Sprintf("%s@%d", job, kv.ModRevision)
@@ -206,7 +207,7 @@ func (p *play) giveBackUnread(m *message, kv *mvccpb.KeyValue) (over bool, err e
 	if kv == nil {
 		return true, nil
 	}
-	e := event{nonce: "b" + coord.NonceOf(kv.Value)[1:], now: testNow, token: coord.Token(kv.ModRevision), err: "cannot be read"}
+	e := event{nonce: "b" + keyspace.NonceOf(kv.Value)[1:], now: testNow, token: coord.Token(kv.ModRevision), err: "cannot be read"}
 	if p.nonce != freshNonces {
 		e.nonce = p.fresh(0)
 	}

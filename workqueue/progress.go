@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // note is the value of progress/<id>: the latest report and checkpoint.
@@ -152,7 +153,7 @@ func (c *Claim) writeNotes(ctx context.Context) {
 // writeNote writes one wish and returns the key's new revision. Repeating an
 // unknown one is safe, because its own success moves the revision that it compares.
 func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, error) {
-	wish.Nonce, wish.Token, wish.At = coord.NewNonce(), c.fence.Token, stamp(time.Now())
+	wish.Nonce, wish.Token, wish.At = keyspace.NewNonce(), c.fence.Token, stamp(time.Now())
 	value, err := encodeJSON(wish)
 	if err != nil {
 		return 0, err
@@ -166,7 +167,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			return r.Revision, nil
 		case err == nil:
 			kv := r.Get(1)
-			if kv != nil && coord.NonceOf(kv.Value) == wish.Nonce {
+			if kv != nil && keyspace.NonceOf(kv.Value) == wish.Nonce {
 				return kv.ModRevision, nil
 			}
 			if err := coord.Refusal(r, c.fence); !errors.Is(err, coord.ErrRefused) || adopted {

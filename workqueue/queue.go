@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // maxTries bounds how often a call looks again after somebody else was faster.
@@ -73,10 +74,10 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	if err := coord.ValidateName("queue", c.Queue); err != nil {
+	if err := keyspace.ValidateName("queue", c.Queue); err != nil {
 		return err
 	}
-	if err := coord.ValidateName("identity", c.Identity); err != nil {
+	if err := keyspace.ValidateName("identity", c.Identity); err != nil {
 		return err
 	}
 	if c.MaxPayload < 0 || c.MaxPayload > hardPayload {
@@ -109,7 +110,7 @@ type Queue struct {
 	cfg       Config
 	client    *clientv3.Client
 	store     *coord.Store
-	keys      coord.QueueKeys
+	keys      keyspace.QueueKeys
 	txns      txns
 	committer *coord.Committer
 	index     *index

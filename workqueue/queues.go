@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Queues reads many queues under one root together, for those who look at them and do
@@ -24,7 +25,7 @@ type Queues struct {
 // open returns the store, to read these queues from.
 func (qs Queues) open(names ...string) (*coord.Store, error) {
 	for _, name := range names {
-		if err := coord.ValidateName("queue", name); err != nil {
+		if err := keyspace.ValidateName("queue", name); err != nil {
 			return nil, err
 		}
 	}

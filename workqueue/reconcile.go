@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // giveBack gives up the claim of a nonce that this process, or a dispatcher for it, made
@@ -40,7 +41,7 @@ func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string
 // claimIn is the claim of a nonce, nil where the job's key holds none: a reclaim may
 // have put the job back under it.
 func claimIn(kv *mvccpb.KeyValue, nonce string) (*record, error) {
-	if coord.NonceOf(kv.Value) != nonce {
+	if keyspace.NonceOf(kv.Value) != nonce {
 		return nil, nil
 	}
 	r, err := decodeRecord(kv.Value)
@@ -54,7 +55,7 @@ func claimIn(kv *mvccpb.KeyValue, nonce string) (*record, error) {
 func (q *Queue) release(ctx context.Context, s *coord.Session, l located, e event) error {
 	token := coord.Token(l.rev)
 	fence := coord.Fence{Key: q.keys.Job(l.record.ID), Token: token, Nonce: l.record.Nonce}
-	e.verb, e.now, e.nonce, e.token, e.delay = verbRelease, time.Now(), coord.NewNonce(), token, q.delay()
+	e.verb, e.now, e.nonce, e.token, e.delay = verbRelease, time.Now(), keyspace.NewNonce(), token, q.delay()
 	n, err := transition(l.record, l.where, e)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // recordVersion is the newest version of the record format that this code reads and
@@ -142,7 +142,7 @@ func withExtra(object []byte, extra map[string]json.RawMessage) ([]byte, error) 
 
 // decodeRecord reads a record and keeps the fields that it does not know.
 func decodeRecord(value []byte) (*record, error) {
-	if coord.NonceOf(value) == "" {
+	if keyspace.NonceOf(value) == "" {
 		return nil, fmt.Errorf("%w: it does not begin with a head nonce", ErrUndecodable)
 	}
 	r, err := parseRecord(value)
@@ -154,7 +154,7 @@ func decodeRecord(value []byte) (*record, error) {
 		return nil, fmt.Errorf("%w: %w", ErrUndecodable, err)
 	case r.ID == "" || r.Version < 1:
 		return nil, fmt.Errorf("%w: id or version is missing", ErrUndecodable)
-	case r.Nonce != coord.NonceOf(value):
+	case r.Nonce != keyspace.NonceOf(value):
 		// Its guard would never hold, and whoever tries to claim it would try for ever.
 		return nil, fmt.Errorf("%w: it has two head nonces", ErrUndecodable)
 	case r.claimed() && r.OwnerRev <= 0: //mutant:record-owner

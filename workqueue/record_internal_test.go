@@ -16,7 +16,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -75,7 +75,7 @@ func TestRecordsAreWrittenAsTheGoldenFiles(t *testing.T) {
 		if want = bytes.TrimSuffix(want, []byte("\n")); !bytes.Equal(got, want) {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
 		}
-		if head := `{"w":"` + testNonce + `",`; !bytes.HasPrefix(got, []byte(head)) || coord.NonceOf(got) != r.Nonce {
+		if head := `{"w":"` + testNonce + `",`; !bytes.HasPrefix(got, []byte(head)) || keyspace.NonceOf(got) != r.Nonce {
 			t.Errorf("%s does not begin with its head nonce: %.40s", name, got)
 		}
 		back, err := decodeRecord(want)
@@ -121,7 +121,7 @@ func TestUnknownFieldsSurviveARewrite(t *testing.T) {
 				t.Errorf("after %s, %q is %s, want %s", e.verb, name, got, want)
 			}
 		}
-		if coord.NonceOf(b) != "00000000000000cc" {
+		if keyspace.NonceOf(b) != "00000000000000cc" {
 			t.Errorf("after %s, the head nonce does not come first: %.50s", e.verb, b)
 		}
 	}
@@ -180,7 +180,7 @@ func TestARecordUnderAnotherJobsKeyIsUndecodable(t *testing.T) {
 
 func testTxns(t testing.TB, root string) txns {
 	t.Helper()
-	space, err := coord.NewKeyspace(root)
+	space, err := keyspace.New(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func checkPayload(t *testing.T, p []byte) {
 	if got := back.payload(); !bytes.Equal(got, p) {
 		t.Errorf("payload %q came back as %q", p, got)
 	}
-	if !utf8.Valid(b) || coord.NonceOf(b) != r.Nonce {
+	if !utf8.Valid(b) || keyspace.NonceOf(b) != r.Nonce {
 		t.Errorf("payload %q makes a record that others cannot read: %q", p, b)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Refusal is the evidence of the last late write for a job that was refused.
@@ -37,7 +38,7 @@ type Refusal struct {
 // key, since that would fence the live owner.
 func (q *Queue) keepRefusal(ctx context.Context, c *Claim, e event) {
 	ev := Refusal{
-		Nonce: coord.NewNonce(), Verb: string(e.verb), Token: c.fence.Token, Owner: c.at.record.Owner,
+		Nonce: keyspace.NewNonce(), Verb: string(e.verb), Token: c.fence.Token, Owner: c.at.record.Owner,
 		Attempt: c.job.Attempt, At: stamp(e.now), Size: len(e.result),
 	}
 	if len(e.result) > 0 {

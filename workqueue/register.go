@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // registration is a worker's entry under workers/, on its session's lease: it tells the
@@ -77,7 +78,7 @@ func (r *registration) put(ctx context.Context, rec workerRecord) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	for range maxTries {
-		rec.Nonce = coord.NewNonce()
+		rec.Nonce = keyspace.NewNonce()
 		value, err := encodeJSON(rec)
 		if err != nil {
 			return err
@@ -123,7 +124,7 @@ func (r *registration) mayFollow(kv *mvccpb.KeyValue) bool {
 		return true
 	}
 	for _, nonce := range r.nonces {
-		if coord.NonceOf(kv.Value) == nonce {
+		if keyspace.NonceOf(kv.Value) == nonce {
 			return true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Cancel ends a live job as cancelled, whoever owns it: a running owner is fenced
@@ -37,7 +38,7 @@ func (q *Queue) BreakClaim(ctx context.Context, id string, by By) (*Job, error) 
 // intervene makes a transition on somebody's behalf, guarded by what was read.
 func (q *Queue) intervene(ctx context.Context, id string, v verb, by By) (*Job, error) {
 	what := fmt.Sprintf("%s: job %s of %s", v, id, q.name)
-	if err := errors.Join(by.validate(), coord.ValidateName("id", id)); err != nil {
+	if err := errors.Join(by.validate(), keyspace.ValidateName("id", id)); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for range maxTries {
@@ -67,7 +68,7 @@ func (q *Queue) interveneOn(ctx context.Context, l located, v verb, by By) (*Job
 	if v == verbRequeue && l.where == inDone && l.record.Beside > 0 {
 		return nil, fmt.Errorf("%w: its payload was larger than 1 KiB and went when it ended; enqueue it anew", ErrNotApplicable)
 	}
-	e := event{verb: v, now: time.Now(), nonce: coord.NewNonce(), token: coord.Token(l.rev), by: by, delay: q.delay()}
+	e := event{verb: v, now: time.Now(), nonce: keyspace.NewNonce(), token: coord.Token(l.rev), by: by, delay: q.delay()}
 	n, err := transition(l.record, l.where, e)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is %s", err, l.record.state(l.where, e.now, func(string, int64) bool { return true }))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -169,7 +170,7 @@ func TestPauseAndResume(t *testing.T) {
 			t.Errorf("paused, %s is not in %s", want, paused)
 		}
 	}
-	if coord.NonceOf([]byte(paused)) == "" {
+	if keyspace.NonceOf([]byte(paused)) == "" {
 		t.Errorf("it does not begin with a head nonce: %s", paused)
 	}
 	d.add(workqueue.Params{ID: "x"})

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // unreadPause is for how long a job is put off whose worker cannot read it: where there
@@ -68,7 +69,7 @@ func (q *Queue) giveBackUnread(ctx context.Context, s *coord.Session, id string)
 		return q.giveBack(ctx, s, id, r.Nonce, unbegun("its inbox entry cannot be read"))
 	}
 	txn, ok, err := q.txns.returnUnread(kv, s.ID(), id, event{
-		nonce: coord.NewNonce(), now: time.Now(), at: time.Now().Add(unreadPause), token: coord.Token(kv.ModRevision),
+		nonce: keyspace.NewNonce(), now: time.Now(), at: time.Now().Add(unreadPause), token: coord.Token(kv.ModRevision),
 		err: "the worker cannot read the job's record: a newer program wrote it",
 	})
 	if err != nil || !ok {
@@ -97,7 +98,7 @@ func (t txns) returnUnread(kv *mvccpb.KeyValue, sid, id string, e event) (txn co
 	}
 	return coord.Txn{
 		Origin: "close",
-		If:     coord.Fence{Key: string(kv.Key), Token: coord.Token(kv.ModRevision), Nonce: coord.NonceOf(kv.Value)}.Cmps(), //mutant:unread-guard
+		If:     coord.Fence{Key: string(kv.Key), Token: coord.Token(kv.ModRevision), Nonce: keyspace.NonceOf(kv.Value)}.Cmps(), //mutant:unread-guard
 		Then:   []clientv3.Op{clientv3.OpPut(string(kv.Key), string(value)), clientv3.OpDelete(t.keys.Assigned(sid, id))},
 		Else:   []clientv3.Op{clientv3.OpGet(string(kv.Key))},
 	}, true, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -234,9 +235,9 @@ func (c *tally) get(name string) int {
 }
 
 // keysOf are the keys of the queue "q" under root.
-func keysOf(t testing.TB, root string) coord.QueueKeys {
+func keysOf(t testing.TB, root string) keyspace.QueueKeys {
 	t.Helper()
-	space, err := coord.NewKeyspace(root)
+	space, err := keyspace.New(root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Each file under testdata/scenarios is a play in text, with what each of its lines
@@ -74,7 +74,7 @@ func playFor(t *testing.T, d *datadriven.TestData, server *liveServer) *play {
 	if server != nil {
 		root = etcdtest.Root(t)
 	}
-	space, err := coord.NewKeyspace(root)
+	space, err := keyspace.New(root)
 	if err != nil {
 		t.Fatal(err)
 	}

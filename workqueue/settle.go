@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Complete ends the job with a result, under the claim's fence. It blocks until
@@ -124,7 +125,7 @@ func (c *Claim) wasGivenBack() bool {
 }
 
 func (c *Claim) event(v verb) event {
-	return event{verb: v, now: time.Now(), nonce: coord.NewNonce(), token: c.fence.Token, delay: c.q.delay()}
+	return event{verb: v, now: time.Now(), nonce: keyspace.NewNonce(), token: c.fence.Token, delay: c.q.delay()}
 }
 
 // close takes one way out of the claim: see [claims.Closer].

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Stats is what is in a queue.
@@ -202,7 +203,7 @@ type part struct {
 }
 
 // parts are the directories that the counter has to see.
-func (c *counter) parts(keys coord.Keyspace, lives func(string, int64) bool) (parts []part) {
+func (c *counter) parts(keys keyspace.Keyspace, lives func(string, int64) bool) (parts []part) {
 	for _, d := range directoriesOf(keys, c.stats.Queue) {
 		if d.where != inJobs && c.since.IsZero() {
 			continue

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -195,9 +196,9 @@ func TestSurvives_11_NoJobOnASessionLease(t *testing.T) {
 	}
 }
 
-func keyspaceOf(t testing.TB, root string) coord.Keyspace {
+func keyspaceOf(t testing.TB, root string) keyspace.Keyspace {
 	t.Helper()
-	space, err := coord.NewKeyspace(root)
+	space, err := keyspace.New(root)
 	if err != nil {
 		t.Fatal(err)
 	}

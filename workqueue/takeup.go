@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // TakeUp returns the claim that a token proves, to go on with a job that another
@@ -24,7 +25,7 @@ import (
 // to keep that session alive. Errors: [ErrNotFound] when no job of that ID is left.
 func (q *Queue) TakeUp(ctx context.Context, id string, token coord.Token, nonce string) (*Claim, error) {
 	what := fmt.Sprintf("take up job %s of %s", id, q.name)
-	if err := coord.ValidateName("id", id); err != nil {
+	if err := keyspace.ValidateName("id", id); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if token <= 0 {
@@ -58,7 +59,7 @@ func (l located) provenBy(token coord.Token, nonce string) bool {
 func (l located) late(token coord.Token, nonce string) located {
 	r := *l.record
 	if nonce == "" {
-		nonce = coord.NewNonce() //mutant:takeup-late
+		nonce = keyspace.NewNonce() //mutant:takeup-late
 	}
 	r.Nonce, r.Owner, r.OwnerRev, r.Assigned = nonce, "unknown", 1, false
 	for _, a := range r.Attempts {
@@ -69,7 +70,7 @@ func (l located) late(token coord.Token, nonce string) located {
 	return located{record: &r, where: inJobs, rev: int64(token)}
 }
 
-// only returns the one key that the i-th get of a read found, or nil.
+// Only returns the one key that the i-th get of a read found, or nil.
 func only(resp *clientv3.TxnResponse, i int) *mvccpb.KeyValue {
 	if kvs := resp.Responses[i].GetResponseRange().Kvs; len(kvs) == 1 {
 		return kvs[0]

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // located is a record as it was read: the guard of every transition is its mod
@@ -25,7 +26,7 @@ type located struct {
 // isFrom tells whether kv is what was read. The revision alone does not: after a restore
 // from a backup, numbers come again, for other values.
 func (l located) isFrom(kv *mvccpb.KeyValue) bool {
-	return kv != nil && kv.ModRevision == l.rev && coord.NonceOf(kv.Value) == l.record.Nonce
+	return kv != nil && kv.ModRevision == l.rev && keyspace.NonceOf(kv.Value) == l.record.Nonce
 }
 
 // session is an owner-to-be: a live session's key and create revision.
@@ -36,8 +37,8 @@ type session struct {
 
 // txns builds the Txn of each transition, as a plain value. It knows no etcd.
 type txns struct {
-	keys  coord.QueueKeys
-	space coord.Keyspace
+	keys  keyspace.QueueKeys
+	space keyspace.Keyspace
 }
 
 func (t txns) key(where place, id string) string {

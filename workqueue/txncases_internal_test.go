@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // txnCase builds one transition's Txn in a world. ownerLives is the one world
@@ -133,11 +134,11 @@ var txnCases = []txnCase{
 	{"report progress for the first time", "progress", func(w *world) (coord.Txn, error) {
 		l := w.job("claimed")
 		w.delete(w.keys.Progress("x"))
-		return w.progress(w.fence(l), "x", `{"w":"`+coord.NewNonce()+`"}`, 0), nil
+		return w.progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, 0), nil
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
 	{"checkpoint again", "progress", func(w *world) (coord.Txn, error) {
 		l := w.job("claimed")
-		return w.progress(w.fence(l), "x", `{"w":"`+coord.NewNonce()+`"}`, w.progressRev()), nil
+		return w.progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, w.progressRev()), nil
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
 	{"cancel an open job", "intervene", intervening("open, later", verbCancel), []string{"done/x"}, guarding("job")},
 	{"cancel a claimed job", "intervene", intervening("claimed", verbCancel), []string{"done/x"}, guarding("job")},

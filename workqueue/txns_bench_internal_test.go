@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // aloneJobs is how many jobs go through their lives together: as many as a batch holds.
@@ -155,7 +156,7 @@ func (l *lives) perSecond(b *testing.B, n int) float64 {
 func (l *lives) live(ctx context.Context, c *coord.Committer) error {
 	jobs := make([]located, aloneJobs)
 	for i := range jobs {
-		jobs[i] = located{record: newRecord(Params{ID: coord.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
+		jobs[i] = located{record: newRecord(Params{ID: keyspace.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
 	}
 	for _, step := range []lifeStep{l.enqueue, l.claim, l.complete} {
 		if err := commitAll(ctx, c, jobs, step); err != nil {
@@ -175,7 +176,7 @@ func (l *lives) enqueue(at located) (located, coord.Txn, error) {
 
 func (l *lives) claim(at located) (located, coord.Txn, error) {
 	me := session{l.session.ID(), l.session.CreateRevision()}
-	n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: coord.NewNonce(), owner: me.id, ownerRev: me.rev})
+	n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: keyspace.NewNonce(), owner: me.id, ownerRev: me.rev})
 	if err != nil {
 		return at, coord.Txn{}, err
 	}
@@ -185,7 +186,7 @@ func (l *lives) claim(at located) (located, coord.Txn, error) {
 
 func (l *lives) complete(at located) (located, coord.Txn, error) {
 	token := coord.Token(at.rev)
-	n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: coord.NewNonce(), token: token})
+	n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: keyspace.NewNonce(), token: token})
 	if err != nil {
 		return at, coord.Txn{}, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Revoke ends the lease of a live session, as an operator would who takes its
@@ -18,7 +18,7 @@ func (Revoke) Name() string { return "revoke" }
 
 // Inject revokes the lease of a random session.
 func (f Revoke) Inject(ctx context.Context, env *Env) (Heal, error) {
-	keys, err := coord.NewKeyspace(env.Root)
+	keys, err := keyspace.New(env.Root)
 	if err != nil {
 		return nil, err
 	}

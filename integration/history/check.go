@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Run is everything that is known of a run.
@@ -84,7 +84,7 @@ func newChecker(run Run, b Bounds) *checker {
 
 // replay makes the world.
 func (c *checker) replay() error {
-	keys, err := coord.NewKeyspace(c.run.Root)
+	keys, err := keyspace.New(c.run.Root)
 	if err != nil {
 		return err
 	}

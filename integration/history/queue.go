@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -29,7 +30,7 @@ func (q *Queue) begin(ctx context.Context, v Verb, id string) *Call {
 // job.
 func (q *Queue) named(p workqueue.Params) workqueue.Params {
 	if p.ID == "" {
-		p.ID = fmt.Sprintf("%s-%s", q.rec.proc, coord.NewNonce())
+		p.ID = fmt.Sprintf("%s-%s", q.rec.proc, keyspace.NewNonce())
 	}
 	return p
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -57,7 +58,7 @@ func (m *move) born() string {
 	return ""
 }
 
-// entry is what the move left in the trail.
+// Entry is what the move left in the trail.
 func (m *move) entry() workqueue.Attempt {
 	if m.to == nil || m.to.rec == nil {
 		return workqueue.Attempt{}
@@ -77,7 +78,7 @@ type span struct{ from, to int64 }
 // replay is the world as the events make it.
 type replay struct {
 	check *checker
-	keys  coord.Keyspace
+	keys  keyspace.Keyspace
 
 	jobs     map[jobKey]map[place]*standing
 	sessions map[string]int64 // live: create revision
@@ -97,7 +98,7 @@ type replay struct {
 	foreign bool
 }
 
-func newReplay(c *checker, keys coord.Keyspace) *replay {
+func newReplay(c *checker, keys keyspace.Keyspace) *replay {
 	return &replay{
 		check: c, keys: keys,
 		jobs: map[jobKey]map[place]*standing{}, sessions: map[string]int64{}, gone: map[string]int64{},
@@ -269,7 +270,7 @@ func (r *replay) config(queue string, ev *Event) {
 	var c struct {
 		Paused bool `json:"paused"`
 	}
-	_ = json.Unmarshal(ev.Value, &c) // what cannot be read pauses nothing
+	_ = json.Unmarshal(ev.Value, &c) // What cannot be read pauses nothing
 	paused := c.Paused && !ev.Delete
 	if paused == r.paused[queue] {
 		return

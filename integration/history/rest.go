@@ -9,7 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Lease is a lease of a session's size, with what hangs on it.
@@ -46,7 +46,7 @@ type Rest struct {
 
 // RestPrefixes are what has to be read at one revision for [Rest].
 func RestPrefixes(root string, queues ...string) ([]string, error) {
-	keys, err := coord.NewKeyspace(root)
+	keys, err := keyspace.New(root)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func ReadLeases(ctx context.Context, cl *clientv3.Client, known map[clientv3.Lea
 //   - a session, or a lease, that no living process has;
 //   - an election whose candidates have no leader who runs.
 func (r Rest) Unrest() ([]string, error) {
-	keys, err := coord.NewKeyspace(r.Root)
+	keys, err := keyspace.New(r.Root)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (r Rest) Unrest() ([]string, error) {
 
 type restCheck struct {
 	Rest
-	keys     coord.Keyspace
+	keys     keyspace.Keyspace
 	sessions map[string]KV
 	found    []string
 }
@@ -154,7 +154,7 @@ func identityOf(sid string) string {
 }
 
 // look judges one key.
-func (c *restCheck) look(key string, p coord.ParsedKey, kv KV) {
+func (c *restCheck) look(key string, p keyspace.ParsedKey, kv KV) {
 	switch p.Kind {
 	case "jobs":
 		c.claim(Claimed{Key: key, Token: kv.ModRev, Queue: p.Queue, ID: p.ID}, kv)
@@ -194,7 +194,7 @@ func (c *restCheck) claim(claim Claimed, kv KV) {
 
 // waits judges an entry of one who waits, which its process says like a claim, with no
 // token.
-func (c *restCheck) waits(key string, p coord.ParsedKey, kv KV) {
+func (c *restCheck) waits(key string, p keyspace.ParsedKey, kv KV) {
 	if !c.Runs(Claimed{Key: key, Session: p.Session, Name: p.Name}) {
 		c.say("waiting entry %s, put at %d: its process does not wait", key, kv.ModRev)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/history"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 const (
@@ -16,9 +16,9 @@ const (
 
 // restWorld is a world at rest: two processes, a job that one runs, as its dispatcher
 // assigned it, a leader who runs, and a candidate.
-func restWorld(t *testing.T) (history.Rest, coord.Keyspace) {
+func restWorld(t *testing.T) (history.Rest, keyspace.Keyspace) {
 	t.Helper()
-	keys, err := coord.NewKeyspace("/r/")
+	keys, err := keyspace.New("/r/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,58 +50,58 @@ func TestUnrest(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
-		wrong func(*history.Rest, coord.Keyspace)
+		wrong func(*history.Rest, keyspace.Keyspace)
 		want  string // "" is at rest
 	}{
-		{"at rest", func(*history.Rest, coord.Keyspace) {}, ""},
-		{"a claim without a keeper", func(r *history.Rest, _ coord.Keyspace) {
+		{"at rest", func(*history.Rest, keyspace.Keyspace) {}, ""},
+		{"a claim without a keeper", func(r *history.Rest, _ keyspace.Keyspace) {
 			r.Runs = func(c history.Claimed) bool { return c.Name == "e" }
 		}, "claim /r/queues/q/jobs/"},
-		{"a later claim of a job that an earlier one runs", func(r *history.Rest, k coord.Keyspace) {
+		{"a later claim of a job that an earlier one runs", func(r *history.Rest, k keyspace.Keyspace) {
 			for _, key := range []string{k.Queue("q").Job("mine"), k.Queue("q").Assigned(restA, "mine")} {
 				kv := r.Final.KVs[key]
 				kv.ModRev = 20
 				r.Final.KVs[key] = kv
 			}
 		}, "claim /r/queues/q/jobs/"},
-		{"a claim under the name of an earlier session", func(r *history.Rest, k coord.Keyspace) {
+		{"a claim under the name of an earlier session", func(r *history.Rest, k keyspace.Keyspace) {
 			kv := r.Final.KVs[k.Session(restA)]
 			kv.CreateRev = 6
 			r.Final.KVs[k.Session(restA)] = kv
 			r.Elections = nil
 			r.Runs = func(history.Claimed) bool { return false } // orphans are nobody's
 		}, ""},
-		{"an inbox entry of another claim", func(r *history.Rest, k coord.Keyspace) {
+		{"an inbox entry of another claim", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Queue("q").Assigned(restA, "mine")] = history.KV{ModRev: 8}
 		}, "inbox entry /r/queues/q/assigned/" + restA + "/mine: the job is not claimed by that"},
-		{"an inbox entry of a dead session", func(r *history.Rest, k coord.Keyspace) {
+		{"an inbox entry of a dead session", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Queue("q").Assigned("c.0000000000000003", "x")] = history.KV{ModRev: 8}
 		}, "inbox entry /r/queues/q/assigned/c.0000000000000003/x: its session is gone"},
-		{"a registration of a dead session", func(r *history.Rest, k coord.Keyspace) {
+		{"a registration of a dead session", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Queue("q").Worker("c.0000000000000003")] = history.KV{ModRev: 8}
 		}, "registration /r/queues/q/workers/c.0000000000000003"},
-		{"a lock that is held and that nobody holds", func(r *history.Rest, k coord.Keyspace) {
+		{"a lock that is held and that nobody holds", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Lock("l")+"holder"] = r.Final.KVs[k.Queue("q").Job("mine")]
 		}, "claim /r/locks/l/holder"},
-		{"a permit that is held and that nobody holds", func(r *history.Rest, k coord.Keyspace) {
+		{"a permit that is held and that nobody holds", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Semaphores()+"s/slots/0"] = r.Final.KVs[k.Queue("q").Job("mine")]
 		}, "claim /r/semaphores/s/slots/0"},
-		{"a waiting entry and nobody waits", func(r *history.Rest, k coord.Keyspace) {
+		{"a waiting entry and nobody waits", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Lock("l")+"waiters/"+restB+"-4"] = history.KV{ModRev: 20}
 		}, "waiting entry /r/locks/l/waiters/" + restB + "-4, put at 20"},
-		{"a candidate without its session", func(r *history.Rest, k coord.Keyspace) {
+		{"a candidate without its session", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Election("e")+"candidates/c.0000000000000003-4"] = history.KV{ModRev: 20}
 		}, "waiting entry /r/elections/e/candidates/c.0000000000000003-4"},
-		{"nobody leads", func(r *history.Rest, k coord.Keyspace) { delete(r.Final.KVs, k.Election("e")+"leader") }, "election e has no living leader"},
-		{"the leader is dead", func(r *history.Rest, k coord.Keyspace) {
+		{"nobody leads", func(r *history.Rest, k keyspace.Keyspace) { delete(r.Final.KVs, k.Election("e")+"leader") }, "election e has no living leader"},
+		{"the leader is dead", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Final.KVs[k.Election("e")+"leader"] = r.Final.KVs[k.Queue("q").Job("orphan")]
 		}, "election e has no living leader"},
-		{"the leader does not run", func(r *history.Rest, _ coord.Keyspace) {
+		{"the leader does not run", func(r *history.Rest, _ keyspace.Keyspace) {
 			r.Runs = func(c history.Claimed) bool { return c.ID == "mine" }
 		}, "claim /r/elections/e/leader"},
-		{"a session that no process has", func(r *history.Rest, _ coord.Keyspace) { r.Sessions["b"] = 0 }, "identity b has 1 sessions"},
-		{"a process without a session", func(r *history.Rest, _ coord.Keyspace) { r.Sessions["c"] = 1 }, "identity c has no session"},
-		{"a lease that no session is on", func(r *history.Rest, k coord.Keyspace) {
+		{"a session that no process has", func(r *history.Rest, _ keyspace.Keyspace) { r.Sessions["b"] = 0 }, "identity b has 1 sessions"},
+		{"a process without a session", func(r *history.Rest, _ keyspace.Keyspace) { r.Sessions["c"] = 1 }, "identity c has no session"},
+		{"a lease that no session is on", func(r *history.Rest, k keyspace.Keyspace) {
 			r.Leases = append(r.Leases, history.Lease{ID: 255, Keys: []string{k.Queue("q").Worker(restB)}})
 		}, "lease ff is no session's"},
 	} {

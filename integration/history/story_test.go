@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/history"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -37,8 +38,8 @@ const (
 // story makes a history by hand: what etcd did, and what clients were told. Its clock
 // goes on by 1 ms with each Txn and each call.
 type story struct {
-	keys     coord.Keyspace
-	q        coord.QueueKeys
+	keys     keyspace.Keyspace
+	q        keyspace.QueueKeys
 	rev, now int64
 	began    int64 // before the Txn under way
 	events   []history.Event
@@ -56,7 +57,7 @@ type story struct {
 
 func newStory(t testing.TB) *story {
 	t.Helper()
-	keys, err := coord.NewKeyspace("/h/")
+	keys, err := keyspace.New("/h/")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/workqueue"
-	"golang.org/x/sys/unix"
 )
 
 // Who interrupts a question has not agreed: nothing is changed, at once, without another key, and the exit code is that of

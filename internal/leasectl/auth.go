@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
-	"github.com/spf13/cobra"
 )
 
 func newAuth(a *app) *cobra.Command {
@@ -27,7 +29,7 @@ queues and identities apart; who may write a queue's jobs can also spoil them.`,
 
 // queueRoles returns the roles for a queue.
 func (a *app) queueRoles(c *connection, queue string) ([]roles.Role, error) {
-	if err := coord.ValidateName("queue", queue); err != nil {
+	if err := keyspace.ValidateName("queue", queue); err != nil {
 		return nil, err
 	}
 	store, err := coord.NewStore(c.Client, c.root, nil)

@@ -7,9 +7,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // claimNoun is what locks, elections and semaphores have in common: claims under a name, and who waits for them.
@@ -199,6 +201,6 @@ func newClaimsGet(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 }
 
 // watched are the keys that can change what is shown: the claims themselves, and the sessions that hold them.
-func (n claimNoun) watched(keys coord.Keyspace) []string {
+func (n claimNoun) watched(keys keyspace.Keyspace) []string {
 	return []string{keys.Root() + n.dir, keys.Sessions()}
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/spf13/cobra"
 )
 
 // claimRepair takes a claim from its owner, on somebody's behalf.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // acquiredItem is a claim that a script has made, in JSON. Token is a string: it may exceed what a JSON number keeps
@@ -36,7 +38,7 @@ func newClaimAcquire(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 		case o.timeout < 0:
 			return usagef("--wait 30s", "--wait is %v: it must not be negative", o.timeout)
 		}
-		if err := coord.ValidateName(n.noun, args[0]); err != nil {
+		if err := keyspace.ValidateName(n.noun, args[0]); err != nil {
 			return err
 		}
 		return a.withResumed(cmd.Context(), session, func(ctx context.Context, c *connection, s *coord.Session) error {

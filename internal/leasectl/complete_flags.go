@@ -4,11 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/internal/simulate"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // flagValues are what flags take that take one of a few values, by the flag, or by its command and the flag where that

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 )
 
 func newConfig(a *app) *cobra.Command {

@@ -3,8 +3,9 @@ package leasectl
 import (
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 )
 
 func newConfigSet(a *app) *cobra.Command {

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // connection is an etcd client that has answered, and what children and libraries need to reach the same place.

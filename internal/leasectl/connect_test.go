@@ -21,8 +21,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
 // probe connects with these settings and closes again.

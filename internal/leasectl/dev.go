@@ -12,10 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
 // devOptions are the flags of dev.

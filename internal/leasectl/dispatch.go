@@ -6,9 +6,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 func newDispatch(a *app) *cobra.Command {

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/workqueue"
-	"github.com/spf13/cobra"
 )
 
 // SIGTERM hands the queue over to the standby at once, long before the lease would

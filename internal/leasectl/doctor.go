@@ -9,11 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // The formats of doctor; -o json means the second.

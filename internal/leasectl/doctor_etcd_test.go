@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 	"go.etcd.io/etcd/api/v3/authpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 )
 
 // What is wrong with members: one down, no majority, none there.
@@ -226,7 +227,7 @@ func TestDoctorOnlyReads(t *testing.T) {
 			continue // those go on by themselves
 		}
 		r := newDoctorRig(t, etcd.Endpoints())
-		keys, err := coord.NewKeyspace(r.keys.Root() + strconv.Itoa(len(rigs)) + "/")
+		keys, err := keyspace.New(r.keys.Root() + strconv.Itoa(len(rigs)) + "/")
 		if err != nil {
 			t.Fatal(err)
 		}

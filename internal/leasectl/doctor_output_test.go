@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/doctor"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // orphanAndPause is what the drawn example shows: one error that can be fixed, one warning that cannot.

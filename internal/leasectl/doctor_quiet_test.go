@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/workqueue"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A healthy system under load is reported as such: jobs are enqueued, claimed, dispatched, checkpointed, fail, are

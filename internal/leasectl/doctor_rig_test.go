@@ -9,18 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
-	"github.com/leasekit/leasekit/workqueue"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // doctorRig is one root of an etcd in which things are broken, and leasectl beside it.
 type doctorRig struct {
 	*testing.T
 	client    *clientv3.Client
-	keys      coord.Keyspace
+	keys      keyspace.Keyspace
 	endpoints string
 	env       map[string]string
 }
@@ -32,7 +34,7 @@ func newDoctorRig(t *testing.T, endpoints []string) *doctorRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	keys, err := coord.NewKeyspace("/" + strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) + "/")
+	keys, err := keyspace.New("/" + strings.NewReplacer("/", "-", " ", "-").Replace(t.Name()) + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +103,7 @@ func (r *doctorRig) exists(key string) bool {
 	return len(resp.Kvs) == 1
 }
 
-func (r *doctorRig) queue(name string) coord.QueueKeys { return r.keys.Queue(name) }
+func (r *doctorRig) queue(name string) keyspace.QueueKeys { return r.keys.Queue(name) }
 
 // record is a job's record as it lies in etcd, with more fields.
 func record(id, more string) string {

@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 	"github.com/leasekit/leasekit/workqueue"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 const goneOwner = `,"attempt":1,"owner":"gone.0000000000000009","owner_rev":"5","claimed_at":"2026-01-02T03:04:05Z"`

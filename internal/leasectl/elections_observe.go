@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasekit/leasekit/election"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/election"
 )
 
 func newElectionsObserve(a *app) *cobra.Command {

@@ -1,9 +1,10 @@
 package leasectl
 
 import (
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/spf13/cobra"
 )
 
 func newElectionsTransfer(a *app) *cobra.Command {

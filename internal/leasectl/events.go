@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // eventOptions are the flags of leasectl events.
@@ -96,7 +98,7 @@ func (a *app) eventPrinter(cmd *cobra.Command, o eventOptions) (printer, error) 
 		}
 	}
 	if cmd.Flags().Changed("queue") {
-		if err := coord.ValidateName("queue", o.queue); err != nil {
+		if err := keyspace.ValidateName("queue", o.queue); err != nil {
 			return printer{}, err
 		}
 	}
@@ -185,7 +187,7 @@ func compactedFrom(rev, oldest int64) error {
 }
 
 // pick tells what the events of a response mean, revision by revision, and takes those that were asked for.
-func (o eventOptions) pick(keys coord.Keyspace, events []*clientv3.Event) (picked []eventItem) {
+func (o eventOptions) pick(keys keyspace.Keyspace, events []*clientv3.Event) (picked []eventItem) {
 	for len(events) > 0 {
 		rev := events[0].Kv.ModRevision
 		n := 1

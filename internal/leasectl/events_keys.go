@@ -5,9 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/workqueue"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // The types of events beside those of jobs.
@@ -49,7 +50,7 @@ func (c keyChange) created() bool { return c.now != nil && c.now.CreateRevision 
 func (c keyChange) unknown() bool { return c.now != nil && c.old == nil && !c.created() }
 
 // eventsOf tells what one revision did, of the keys that it changed, in their order. It asks nothing of etcd.
-func eventsOf(keys coord.Keyspace, rev int64, changes []keyChange) (events []eventItem) {
+func eventsOf(keys keyspace.Keyspace, rev int64, changes []keyChange) (events []eventItem) {
 	told := map[string]bool{}
 	for _, c := range changes {
 		p, ok := keys.Parse(c.key)
@@ -99,7 +100,7 @@ func valueOf(kv *mvccpb.KeyValue) []byte {
 }
 
 // eventOfJob takes what the revision did to all records of one job.
-func eventOfJob(keys coord.Keyspace, rev int64, job coord.ParsedKey, changes []keyChange) *eventItem {
+func eventOfJob(keys keyspace.Keyspace, rev int64, job keyspace.ParsedKey, changes []keyChange) *eventItem {
 	var before, after places
 	unknown := false
 	for _, c := range changes {
@@ -129,7 +130,7 @@ func eventOfJob(keys coord.Keyspace, rev int64, job coord.ParsedKey, changes []k
 }
 
 // place puts a record where its key belongs; ok tells that it was one.
-func place(keys coord.Keyspace, into *places, kind string, kv *mvccpb.KeyValue) (ok bool, err error) {
+func place(keys keyspace.Keyspace, into *places, kind string, kv *mvccpb.KeyValue) (ok bool, err error) {
 	j := &workqueue.Job{}
 	if ok, err = j.ReadKey(keys, kv); !ok {
 		return false, err
@@ -145,7 +146,7 @@ func place(keys coord.Keyspace, into *places, kind string, kv *mvccpb.KeyValue) 
 	return true, nil
 }
 
-func progressEvent(p coord.ParsedKey, c keyChange) *eventItem {
+func progressEvent(p keyspace.ParsedKey, c keyChange) *eventItem {
 	if c.now == nil {
 		return nil
 	}
@@ -153,11 +154,11 @@ func progressEvent(p coord.ParsedKey, c keyChange) *eventItem {
 		Token string    `json:"token"`
 		At    time.Time `json:"at"`
 	}
-	_ = json.Unmarshal(c.now.Value, &note) // what cannot be read is left out
+	_ = json.Unmarshal(c.now.Value, &note) // What cannot be read is left out
 	return &eventItem{Type: evProgress, Queue: p.Queue, ID: p.ID, Token: note.Token, Time: note.At}
 }
 
-func configEvent(p coord.ParsedKey, c keyChange) *eventItem {
+func configEvent(p keyspace.ParsedKey, c keyChange) *eventItem {
 	if c.now == nil {
 		return &eventItem{Type: evConfigured, Queue: p.Queue, Detail: "config deleted"}
 	}
@@ -169,7 +170,7 @@ func configEvent(p coord.ParsedKey, c keyChange) *eventItem {
 		At     time.Time `json:"at"`
 	}
 	var old, now config
-	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
+	_ = json.Unmarshal(valueOf(c.old), &old) // What cannot be read counts as empty
 	_ = json.Unmarshal(c.now.Value, &now)
 	e := &eventItem{Type: evConfigured, Queue: p.Queue, Actor: now.Actor, Detail: now.Reason}
 	switch {
@@ -191,7 +192,7 @@ func orDefault(text, instead string) string {
 }
 
 // comeAndGo is a session that comes or goes; that it changes what it says is no event.
-func comeAndGo(p coord.ParsedKey, c keyChange, come, gone string) *eventItem {
+func comeAndGo(p keyspace.ParsedKey, c keyChange, come, gone string) *eventItem {
 	e := &eventItem{Type: come, Queue: p.Queue}
 	e.by(p.Session, "")
 	switch {
@@ -202,7 +203,7 @@ func comeAndGo(p coord.ParsedKey, c keyChange, come, gone string) *eventItem {
 	}
 	if p.Kind == "sessions" && c.now != nil {
 		var s sessionInfo
-		_ = json.Unmarshal(c.now.Value, &s) // what cannot be read is left out
+		_ = json.Unmarshal(c.now.Value, &s) // What cannot be read is left out
 		e.Time = s.Opened
 		if s.Host != "" {
 			e.Detail = "on " + s.Host
@@ -212,7 +213,7 @@ func comeAndGo(p coord.ParsedKey, c keyChange, come, gone string) *eventItem {
 }
 
 // holderEvent is a lock or a leadership that changes hands.
-func holderEvent(p coord.ParsedKey, c keyChange, noun, taken, free string) *eventItem {
+func holderEvent(p keyspace.ParsedKey, c keyChange, noun, taken, free string) *eventItem {
 	if p.Session != "" { // somebody who waits
 		return nil
 	}
@@ -223,7 +224,7 @@ func holderEvent(p coord.ParsedKey, c keyChange, noun, taken, free string) *even
 		Reason string    `json:"reason"`
 	}
 	var old, now holder
-	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
+	_ = json.Unmarshal(valueOf(c.old), &old) // What cannot be read counts as empty
 	_ = json.Unmarshal(valueOf(c.now), &now)
 	e := &eventItem{Name: refName(noun, p.Name)}
 	switch {

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // rec is a record as it lies under a key of a queue.
-func rec(t *testing.T, keys coord.Keyspace, dir string, rev int64, fields map[string]any) *mvccpb.KeyValue {
+func rec(t *testing.T, keys keyspace.Keyspace, dir string, rev int64, fields map[string]any) *mvccpb.KeyValue {
 	t.Helper()
 	id := "j"
 	all := map[string]any{"v": 1, "id": id, "born": "b", "enqueued_at": "2026-03-04T05:06:07Z"}
@@ -29,7 +30,7 @@ func rec(t *testing.T, keys coord.Keyspace, dir string, rev int64, fields map[st
 }
 
 func TestEventsAreWhatKeysTell(t *testing.T) {
-	keys, err := coord.NewKeyspace("")
+	keys, err := keyspace.New("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 	"net"
 	"syscall"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/execjob"
-	"github.com/leasekit/leasekit/workqueue"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // The exit codes. Scripts depend on them; help_topics.go explains them to people.

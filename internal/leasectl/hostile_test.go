@@ -6,9 +6,10 @@ import (
 	"testing"
 	"unicode"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/workqueue"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // forged would be a line of doctor, with a command to run, if what is in front of it ended the line.

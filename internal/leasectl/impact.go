@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/spf13/cobra"
 )
 
 // What a verb does to the cluster. It stands in the help, in the schema, and decides whether a context permits it.

@@ -8,9 +8,10 @@ import (
 	"os/user"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
-	"go.uber.org/zap"
 )
 
 // jobRef names one job, as people and scripts write it: QUEUE/ID.

@@ -3,8 +3,9 @@ package leasectl
 import (
 	"context"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 func newJobsCancel(a *app) *cobra.Command {

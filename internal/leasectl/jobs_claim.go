@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
-	"github.com/spf13/cobra"
 )
 
 func newJobsClaim(a *app) *cobra.Command {

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // editOptions are the flags of jobs edit.

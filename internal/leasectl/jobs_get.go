@@ -3,9 +3,10 @@ package leasectl
 import (
 	"context"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 func newJobsGet(a *app) *cobra.Command {
@@ -29,7 +30,7 @@ that are no text are base64 in payload_base64 and so on.`,
 				load: func(ctx context.Context, c *connection) ([]jobDetail, error) {
 					return a.loadJob(ctx, c, ref)
 				},
-				prefixes: func(keys coord.Keyspace) []string {
+				prefixes: func(keys keyspace.Keyspace) []string {
 					q := keys.Queue(ref.queue)
 					return []string{q.Job(ref.id), q.Done(ref.id), q.Dead(ref.id), q.Progress(ref.id)}
 				},

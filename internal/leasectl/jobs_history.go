@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 func newJobsHistory(a *app) *cobra.Command {
@@ -108,7 +110,7 @@ func (h jobHistory) print(p printer) error {
 
 // loadHistory puts together what record, old revisions and evidence tell.
 func (a *app) loadHistory(ctx context.Context, c *connection, ref jobRef) (jobHistory, error) {
-	if err := coord.ValidateName("id", ref.id); err != nil {
+	if err := keyspace.ValidateName("id", ref.id); err != nil {
 		return jobHistory{}, err
 	}
 	store, err := coord.NewStore(c.Client, c.root, nil)
@@ -135,7 +137,7 @@ const maxSteps = 1000
 // walk follows one job back through etcd's old revisions.
 type walk struct {
 	store *coord.Store
-	keys  coord.QueueKeys
+	keys  keyspace.QueueKeys
 	id    string
 
 	newest    *workqueue.Job
@@ -166,7 +168,7 @@ func (w *walk) back(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if before.unread != nil || after.unread != nil { // what was there, nobody can tell; before it somebody may
+		if before.unread != nil || after.unread != nil { // What was there, nobody can tell; before it somebody may
 			w.unread = true
 		} else if e := jobEvent(rev, before, after); e != nil {
 			w.events = append(w.events, *e)

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 var allStates = []workqueue.State{
@@ -61,7 +62,7 @@ func (a *app) listSelected(ctx context.Context, o listOptions, s selection) erro
 			}
 			return items, err
 		},
-		prefixes: func(keys coord.Keyspace) []string {
+		prefixes: func(keys keyspace.Keyspace) []string {
 			if s.named {
 				prefixes := []string{keys.Sessions()}
 				for _, q := range s.queues {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 func newJobsRelease(a *app) *cobra.Command {

@@ -3,8 +3,9 @@ package leasectl
 import (
 	"context"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // retryOfJobs tries jobs again. Of many it takes the dead ones alone: what is done would be done twice, and what waits after

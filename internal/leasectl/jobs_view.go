@@ -11,10 +11,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // jobItem is a job in JSON. Tokens and revisions are strings: they may exceed what a JSON number keeps exactly. Bytes

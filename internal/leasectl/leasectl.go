@@ -21,8 +21,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 )
 
 // app is what the verbs of one invocation share.

@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func newLeases(a *app) *cobra.Command {
@@ -25,7 +26,7 @@ found by their keys, so that no right beyond reading the root is needed.`,
 	}, newLeasesLs(a), newLeasesGet(a), newLeasesRevoke(a))
 }
 
-func leasePrefixes(keys coord.Keyspace) []string { return []string{keys.Root()} }
+func leasePrefixes(keys keyspace.Keyspace) []string { return []string{keys.Root()} }
 
 func newLeasesLs(a *app) *cobra.Command {
 	var o listOptions

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 func newLeasesRevoke(a *app) *cobra.Command {

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // leaseItem is a lease that keys under the root hang on.
@@ -65,7 +67,7 @@ func (a *app) readLeases(ctx context.Context, c *connection) ([]leaseItem, error
 
 // leaseFinder collects leases from keys.
 type leaseFinder struct {
-	keys   coord.Keyspace
+	keys   keyspace.Keyspace
 	leases map[clientv3.LeaseID]*leaseItem
 }
 

@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // listOptions are the flags of every verb that shows items.
@@ -46,7 +48,7 @@ type lister[T any] struct {
 	// load reads the items, completely: nothing is printed of a list that breaks off.
 	load func(context.Context, *connection) ([]T, error)
 	// prefixes are the keys whose changes mean that load may find something else.
-	prefixes func(coord.Keyspace) []string
+	prefixes func(keyspace.Keyspace) []string
 }
 
 // printer returns how the verb prints, or a usage error before anything is asked of etcd.
@@ -188,7 +190,7 @@ func watchPrefix(ctx context.Context, store *coord.Store, prefix string, tell fu
 			}
 			continue
 		}
-		tell(nil) // what happened before the watch began
+		tell(nil) // What happened before the watch began
 		for w := range store.Watch(ctx, prefix, resp.Header.Revision+1, clientv3.WithPrefix()) {
 			if w.Err() != nil {
 				break

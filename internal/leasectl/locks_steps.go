@@ -1,8 +1,9 @@
 package leasectl
 
 import (
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 func newLocksAcquire(a *app) *cobra.Command {

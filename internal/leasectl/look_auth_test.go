@@ -6,11 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/workqueue"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // authorised is an etcd with auth on, with one queue and a foreign lease in it, and users who may read it all, one queue
@@ -43,7 +44,7 @@ func authorised(t *testing.T) (endpoint string) {
 	lease, err := client.Grant(ctx, 600)
 	must(nil, err)
 	must(client.Put(ctx, "/foreign/key", "x", clientv3.WithLease(lease.ID)))
-	keys, err := coord.NewKeyspace("")
+	keys, err := keyspace.New("")
 	must(nil, err)
 	must(client.RoleAdd(ctx, "root"))
 	must(client.UserAdd(ctx, "root", "pw"))

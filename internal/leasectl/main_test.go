@@ -14,10 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
 	"go.uber.org/goleak"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
 func TestMain(m *testing.M) {

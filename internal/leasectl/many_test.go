@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/workqueue"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // many is an etcd with a queue of n jobs, and how to look at it as a person does.

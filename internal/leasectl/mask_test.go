@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/rogpeppe/go-internal/testscript"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // masks are what no two runs print alike.
@@ -70,7 +71,7 @@ func cmdPausedFor(ts *testscript.TestScript, neg bool, args []string) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{ts.Getenv("LEASECTL_ENDPOINTS")}, Logger: zap.NewNop()})
 	ts.Check(err)
 	defer func() { _ = client.Close() }()
-	space, err := coord.NewKeyspace(ts.Getenv("LEASECTL_ROOT"))
+	space, err := keyspace.New(ts.Getenv("LEASECTL_ROOT"))
 	ts.Check(err)
 	key := space.Queue(args[0]).Config()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/pflag"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // mutation holds the flags of every verb that writes.

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // refName is the name of a thing as -o name prints it, such as queue/mail: one word, which the verbs of the noun take back.
@@ -27,7 +28,7 @@ func wordCell(text string) string { return strings.ReplaceAll(escape.Name(text, 
 
 // usable tells whether verbs take a name that was found in etcd, and warns of one that they do not: it came there by hand.
 func (a *app) usable(noun, name string) bool {
-	err := coord.ValidateName(noun, name)
+	err := keyspace.ValidateName(noun, name)
 	if err != nil {
 		a.notef("warning: %s is left out: %s; leasectl doctor --fix removes it", refName(noun, name), errorText(err))
 	}

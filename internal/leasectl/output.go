@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"golang.org/x/term"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // The output formats. A verb names those that it offers, its default first.

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
 )
 
 // need is what a command has to be permitted, as auth can-i asks for it.
@@ -82,7 +84,7 @@ func (a *app) denied(ctx context.Context, c *connection, err error) error {
 }
 
 // permissions are those of a role for an identity, without those for a queue where none is meant.
-func (n need) permissions(keys coord.Keyspace, role, identity string) []roles.Permission {
+func (n need) permissions(keys keyspace.Keyspace, role, identity string) []roles.Permission {
 	all := roles.For(keys, n.queue, identity)
 	wanted := all[slices.IndexFunc(all, func(r roles.Role) bool { return r.Name == role })].Permissions
 	if n.queue == "" {

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/roles"
 )
 
 // A refusal names the least that is missing: the identity of the role that the user has, or the role that he lacks.
@@ -50,7 +51,7 @@ func TestEachRoleHasANameOfItsOwn(t *testing.T) {
 	names := []string{"a", "a-worker", "b-worker", "worker", "viewer", "a:worker", "a:worker:b", "a%3Aworker", "a b", "a%20b", ";", "b"}
 	seen := map[string]string{}
 	for _, root := range []string{"/leasekit/", "/tenant2/", "/leasekit:a/", "/leasekit%3Aa/", "leasekit/"} {
-		keys, err := coord.NewKeyspace(root)
+		keys, err := keyspace.New(root)
 		if err != nil {
 			t.Fatal(err)
 		}

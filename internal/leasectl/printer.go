@@ -10,8 +10,9 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"sigs.k8s.io/yaml"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // column is one column of a table: its heading in capitals and how an item fills it. NAME or ID comes first, AGE last.

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 func newQueuesDescribe(a *app) *cobra.Command {

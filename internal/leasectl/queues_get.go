@@ -3,8 +3,9 @@ package leasectl
 import (
 	"context"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func newQueuesGet(a *app) *cobra.Command {
@@ -43,7 +44,7 @@ func newQueueShow(a *app, cmd *cobra.Command) *cobra.Command {
 	var o listOptions
 	cmd.Args = takes("QUEUE")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := coord.ValidateName("queue", args[0]); err != nil {
+		if err := keyspace.ValidateName("queue", args[0]); err != nil {
 			return err
 		}
 		return runItem(cmd.Context(), a, o, lister[queueItem]{
@@ -52,7 +53,7 @@ func newQueueShow(a *app, cmd *cobra.Command) *cobra.Command {
 				item, err := a.readKnownQueue(ctx, c, args[0])
 				return []queueItem{item}, err
 			},
-			prefixes: func(keys coord.Keyspace) []string {
+			prefixes: func(keys keyspace.Keyspace) []string {
 				return []string{keys.Queue(args[0]).Prefix(), keys.Sessions()}
 			},
 		})

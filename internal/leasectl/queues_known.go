@@ -4,16 +4,18 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // knownQueue tells whether there is any key of a queue: a job, live or over, a worker or a config. A queue is its keys, so
 // a mistyped name is a queue like any other, with nothing in it. Who may not look is told that it is there: what he may
 // do, the verb finds out.
 func (a *app) knownQueue(ctx context.Context, c *connection, name string) (bool, error) {
-	if err := coord.ValidateName("queue", name); err != nil {
+	if err := keyspace.ValidateName("queue", name); err != nil {
 		return false, err
 	}
 	store, err := coord.NewStore(c.Client, c.root, nil)

@@ -3,8 +3,9 @@ package leasectl
 import (
 	"context"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func newQueuesLs(a *app) *cobra.Command {
@@ -29,7 +30,7 @@ show.`,
 					items, _, err := a.readQueues(ctx, c)
 					return items, err
 				},
-				prefixes: func(keys coord.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
+				prefixes: func(keys keyspace.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
 			})
 		},
 	}

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // purgeItem is what became of a queue's jobs, in JSON.

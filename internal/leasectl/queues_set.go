@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/leasekit/leasekit/workqueue"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // queueChange is a change of a queue's config, as a verb makes it.

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
-	"github.com/spf13/cobra"
 )
 
 // repair is an action on one job, or on each of many, on somebody's behalf.

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/spf13/cobra"
 )
 
 var semaphoreNoun = claimNoun{

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 func newSession(a *app) *cobra.Command {

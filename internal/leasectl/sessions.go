@@ -9,10 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // sessionInfo is a session key: who has it, and its lease.
@@ -45,7 +47,7 @@ func readSessions(ctx context.Context, s *coord.Store) (all []sessionInfo, rev i
 }
 
 // sessionOf reads one session key; ok is false for a foreign key. A value that cannot be read leaves what the key tells.
-func sessionOf(keys coord.Keyspace, kv *mvccpb.KeyValue) (info sessionInfo, ok bool) {
+func sessionOf(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (info sessionInfo, ok bool) {
 	p, ok := keys.Parse(string(kv.Key))
 	if !ok || p.Kind != "sessions" {
 		return info, false

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/contexts"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
 // settings are the values of the global flags, from the command line, the environment, the context or the defaults.
@@ -121,7 +122,7 @@ func (s *settings) load(f *pflag.FlagSet, getenv func(string) string) error {
 		return usagef("--as NAME, or no --as at all", "--as is empty: a name that a script forgot would be the host's")
 	}
 	if s.identity != "" {
-		if err := coord.ValidateName("as", s.identity); err != nil {
+		if err := keyspace.ValidateName("as", s.identity); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"text/template"
 
 	"github.com/itchyny/gojq"
+
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 

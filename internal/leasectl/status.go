@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 func newStatus(a *app) *cobra.Command {

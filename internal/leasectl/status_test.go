@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
 // lookAt runs a command against endpoints, with more of the environment.

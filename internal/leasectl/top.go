@@ -9,11 +9,12 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/top"
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func newTop(a *app) *cobra.Command {

@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/workqueue"
-	"golang.org/x/sys/unix"
 )
 
 // viewer is leasectl top on a terminal, and everything that was drawn there.

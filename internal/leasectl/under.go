@@ -7,11 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 )
 
 // The exit codes of a command that runs under a claim, beside its own.
@@ -43,7 +45,7 @@ func newUnder(a *app, o *underOptions, cmd *cobra.Command) *cobra.Command {
 		if err := o.inLine(cmd); err != nil {
 			return err
 		}
-		if err := coord.ValidateName(o.noun, args[0]); err != nil {
+		if err := keyspace.ValidateName(o.noun, args[0]); err != nil {
 			return err
 		}
 		return a.runUnder(cmd.Context(), args[0], args[dash:], o)
@@ -123,7 +125,7 @@ func (a *app) underSession(ctx context.Context, c *connection, name string, argv
 	defer func() {
 		closing, cancel := a.bounded(context.WithoutCancel(ctx))
 		defer cancel()
-		_ = s.Close(closing) // what it could not give back ends with its lease
+		_ = s.Close(closing) // What it could not give back ends with its lease
 	}()
 	h, err := a.acquire(ctx, s, name, o)
 	if errors.Is(err, coord.ErrSessionLost) {

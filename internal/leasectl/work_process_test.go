@@ -18,12 +18,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/internal/faultproxy"
-	"github.com/leasekit/leasekit/workqueue"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // TestWork runs real leasectl processes against one etcd, each test under a root of its own.
@@ -58,7 +59,7 @@ type station struct {
 	queue  *workqueue.Queue
 	dir    string
 
-	endpoints string // what the processes are told
+	endpoints string // What the processes are told
 }
 
 const (
@@ -92,7 +93,7 @@ func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
 // rewrite changes the record of a live job by hand.
 func (s *station) rewrite(id, old, now string) {
 	s.t.Helper()
-	space, err := coord.NewKeyspace(s.root)
+	space, err := keyspace.New(s.root)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,10 +8,11 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/leasekit/leasekit/coord"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 // What the libraries tell comes in words. That etcd gives no answer is told by one, not by each who misses it.

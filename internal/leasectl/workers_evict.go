@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
-	"github.com/spf13/cobra"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 // evictItem is what became of a session and of its jobs, in JSON.

@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func newWorkersLs(a *app) *cobra.Command {
@@ -34,7 +35,7 @@ gone, and what it owns are orphans.`,
 	return cmd
 }
 
-func workerPrefixes(keys coord.Keyspace) []string { return []string{keys.Sessions(), keys.Queues()} }
+func workerPrefixes(keys keyspace.Keyspace) []string { return []string{keys.Sessions(), keys.Queues()} }
 
 func (a *app) loadWorkers(ctx context.Context, c *connection) ([]workerItem, error) {
 	queues, _, err := a.readQueuesSince(ctx, c, time.Time{})

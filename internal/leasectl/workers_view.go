@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
 )
 
 // workerItem is a session: one that lives, or one that is gone and still owns jobs.

@@ -9,8 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // simulation is one run.
@@ -53,7 +53,7 @@ func raceOn(ctx context.Context, endpoint string, s Settings, tell func(Progress
 		return nil, err
 	}
 	defer admin.Close()
-	sim := &simulation{s: s, endpoint: endpoint, root: allRoots + coord.NewNonce() + "/", admin: admin, progress: newProgress(s, tell)}
+	sim := &simulation{s: s, endpoint: endpoint, root: allRoots + keyspace.NewNonce() + "/", admin: admin, progress: newProgress(s, tell)}
 	type raced struct {
 		report *Report
 		err    error

@@ -9,7 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // trial is one mode in one scenario, once.
@@ -23,10 +23,10 @@ type trial struct {
 	plan    plan
 	order   map[string]int // jobs by their place in the list
 	root    string
-	keys    coord.Keyspace
+	keys    keyspace.Keyspace
 	admin   *clientv3.Client // the run's, not an agent's
 	life    context.Context  // ends when the trial is over
-	aside   sync.WaitGroup   // what faults have running beside the agents
+	aside   sync.WaitGroup   // What faults have running beside the agents
 	story   *chronicle
 	witness *witness
 	outside *outside
@@ -68,7 +68,7 @@ func (o *outcome) lateAssignmentsRefused() int {
 
 func (sim *simulation) newTrial(sc *scenario, m Mode, number int) (*trial, error) {
 	root := fmt.Sprintf("%s%s/%s/%d/", sim.root, sc.name, m, number)
-	keys, err := coord.NewKeyspace(root)
+	keys, err := keyspace.New(root)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -18,7 +19,7 @@ import (
 // order of its revisions.
 type witness struct {
 	root  string
-	keys  coord.Keyspace
+	keys  keyspace.Keyspace
 	naive string // prefix of the naive mode's jobs
 	story *chronicle
 	// lateOf is the lane owner's name of a dispatcher that is dead: what moves its
@@ -122,7 +123,7 @@ type jobRecord struct {
 }
 
 // noteJob takes in the put of a job's record, live or over.
-func (w *witness) noteJob(p coord.ParsedKey, kv *mvccpb.KeyValue, at time.Time) {
+func (w *witness) noteJob(p keyspace.ParsedKey, kv *mvccpb.KeyValue, at time.Time) {
 	var r jobRecord
 	if json.Unmarshal(kv.Value, &r) != nil {
 		return // it cannot count for anybody, so the job shows as unfinished

@@ -8,18 +8,18 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // stand is a witness of a trial of one job, and where its events come from.
 type stand struct {
 	*witness
-	keys coord.QueueKeys
+	keys keyspace.QueueKeys
 }
 
 func newStand(t *testing.T) *stand {
 	t.Helper()
-	keys, err := coord.NewKeyspace("/t/")
+	keys, err := keyspace.New("/t/")
 	if err != nil {
 		t.Fatal(err)
 	}

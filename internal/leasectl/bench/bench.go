@@ -18,7 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/child"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -93,7 +93,7 @@ func rawPuts(ctx context.Context, o Options) (float64, error) {
 		return 0, err
 	}
 	defer client.Close()
-	prefix := "/leasekit-bench-raw-" + coord.NewNonce() + "/"
+	prefix := "/leasekit-bench-raw-" + keyspace.NewNonce() + "/"
 	defer wipe(client, prefix)
 	const callers = 64
 	puts := max(o.Jobs, 1)
@@ -126,7 +126,7 @@ func life(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	defer client.Close()
-	root := "/leasekit-bench-" + coord.NewNonce() + "/"
+	root := "/leasekit-bench-" + keyspace.NewNonce() + "/"
 	defer wipe(client, root)
 	const queue = "e2e"
 	workers, err := startWorkers(ctx, o, root, queue)

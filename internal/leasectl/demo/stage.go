@@ -11,7 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/child"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -252,7 +252,7 @@ func (s *stage) freeze(ctx context.Context, a *actor) error {
 // watchEnd begins to watch a session's key; the function that it returns waits for
 // its end and tells when that was.
 func (s *stage) watchEnd(ctx context.Context, session string) func() (time.Time, error) {
-	keys, err := coord.NewKeyspace(root)
+	keys, err := keyspace.New(root)
 	if err != nil {
 		return func() (time.Time, error) { return time.Time{}, err }
 	}

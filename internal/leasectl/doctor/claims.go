@@ -9,7 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // claim is a lock or an election: who has it, and who waits.
@@ -25,7 +25,7 @@ type claim struct {
 }
 
 // readClaims reads locks and elections, and the leases of those who wait for permits.
-func (l *look) readClaims(ctx context.Context, r reader, keys coord.Keyspace) error {
+func (l *look) readClaims(ctx context.Context, r reader, keys keyspace.Keyspace) error {
 	for _, dir := range []struct {
 		name, prefix string
 		into         map[string]*claim
@@ -62,7 +62,7 @@ func claimIn(all map[string]*claim, name string) *claim {
 	return c
 }
 
-func (c *claim) add(p coord.ParsedKey, kv *mvccpb.KeyValue) {
+func (c *claim) add(p keyspace.ParsedKey, kv *mvccpb.KeyValue) {
 	if p.Session != "" {
 		c.waiting++
 		return

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -63,7 +64,7 @@ const fixAtOnce = 32
 // Fix makes the planned repairs and puts what became of them into the report. It blocks until all outcomes are known or
 // ctx ends; the error tells that nothing was tried.
 func (e *Exam) Fix(ctx context.Context, by workqueue.By) error {
-	if e.look != nil && coord.CheckMeta(e.look.meta) != nil {
+	if e.look != nil && keyspace.CheckMeta(e.look.meta) != nil {
 		return ErrNewerSchema
 	}
 	var wait sync.WaitGroup

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -15,7 +15,7 @@ var j7NewerSchema = &Check{
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		var found []*Finding
 		keys := e.store.Keys()
-		if err := coord.CheckMeta(e.look.meta); err != nil {
+		if err := keyspace.CheckMeta(e.look.meta); err != nil {
 			found = append(found, &Finding{
 				Severity: Error, What: "schema newer than this program", Subject: keys.Meta(), Key: keys.Meta(), Detail: err.Error(),
 				Advice: "use the leasectl of that version",

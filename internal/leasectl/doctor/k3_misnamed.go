@@ -3,7 +3,7 @@ package doctor
 import (
 	"context"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 var k3Misnamed = &Check{
@@ -23,11 +23,11 @@ var k3Misnamed = &Check{
 	},
 }
 
-// misnamed tells why a name in a key can be used by nobody, nil where all can.
-func misnamed(p coord.ParsedKey) error {
+// Misnamed tells why a name in a key can be used by nobody, nil where all can.
+func misnamed(p keyspace.ParsedKey) error {
 	for _, n := range []struct{ field, name string }{{"name", p.Name}, {"queue", p.Queue}, {"id", p.ID}} {
 		if n.name != "" {
-			if err := coord.ValidateName(n.field, n.name); err != nil {
+			if err := keyspace.ValidateName(n.field, n.name); err != nil {
 				return err
 			}
 		}

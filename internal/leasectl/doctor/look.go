@@ -11,7 +11,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -40,7 +40,7 @@ type look struct {
 	locks, elections map[string]*claim
 	// foreign are keys that are none of ours.
 	foreign []key
-	// misnamed are keys of ours with a name that nobody can use; they are in nothing else.
+	// Misnamed are keys of ours with a name that nobody can use; they are in nothing else.
 	misnamed []key
 	// recordsLater tells that names in jobs/ and dead/ are taken up with their records, and not before.
 	recordsLater bool
@@ -53,7 +53,7 @@ type look struct {
 type key struct {
 	name string
 	rev  int64
-	p    coord.ParsedKey
+	p    keyspace.ParsedKey
 }
 
 func (k key) kv() *mvccpb.KeyValue { return &mvccpb.KeyValue{Key: []byte(k.name), ModRevision: k.rev} }
@@ -131,7 +131,7 @@ func (l *look) deny(dir, prefix string) {
 
 // readKeys reads the names of all keys: which queues there are, what lies beside jobs, and what is none of ours. Where
 // the records are, which are read anyway, is left out, unless the queues are so many that it would be no gain.
-func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) error {
+func (l *look) readKeys(ctx context.Context, r reader, keys keyspace.Keyspace) error {
 	names := each(func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
 			p, ok := keys.Parse(string(kv.Key))
@@ -168,7 +168,7 @@ func (l *look) readKeys(ctx context.Context, r reader, keys coord.Keyspace) erro
 const manyQueues = 64
 
 // aroundRecords are the parts of the root without the records of queues, which are in the order of their keys.
-func (l *look) aroundRecords(keys coord.Keyspace, queues []string, root roles.Span) (parts []roles.Span) {
+func (l *look) aroundRecords(keys keyspace.Keyspace, queues []string, root roles.Span) (parts []roles.Span) {
 	from := root.From
 	for _, name := range queues {
 		q := l.queue(keys, name).keys
@@ -180,7 +180,7 @@ func (l *look) aroundRecords(keys coord.Keyspace, queues []string, root roles.Sp
 	return append(parts, span(from, root.End))
 }
 
-func (l *look) queue(keys coord.Keyspace, name string) *queueLook {
+func (l *look) queue(keys keyspace.Keyspace, name string) *queueLook {
 	q := l.queues[name]
 	if q == nil {
 		q = newQueueLook(keys.Queue(name))
@@ -190,7 +190,7 @@ func (l *look) queue(keys coord.Keyspace, name string) *queueLook {
 }
 
 // readSessions reads who is there, and the lanes, of which only the leases count.
-func (l *look) readSessions(ctx context.Context, r reader, keys coord.Keyspace) error {
+func (l *look) readSessions(ctx context.Context, r reader, keys keyspace.Keyspace) error {
 	whole, err := r.scan(ctx, keys.Sessions(), false, func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
 			p, ok := keys.Parse(string(kv.Key))
@@ -221,7 +221,7 @@ func (l *look) readSessions(ctx context.Context, r reader, keys coord.Keyspace) 
 }
 
 // leases keeps what has no lease and should have one.
-func (l *look) leases(keys coord.Keyspace) each {
+func (l *look) leases(keys keyspace.Keyspace) each {
 	return func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
 			if _, ok := keys.Parse(string(kv.Key)); ok && kv.Lease == 0 {

@@ -13,14 +13,14 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // queueLook is one queue at the revision of the look.
 type queueLook struct {
 	name string
-	keys coord.QueueKeys
+	keys keyspace.QueueKeys
 
 	config struct {
 		Paused bool      `json:"paused"`
@@ -31,7 +31,7 @@ type queueLook struct {
 	}
 	configRev  int64
 	configErr  error  // why it cannot be read, so that nothing is claimed
-	configText string // what it is then, quoted, of which a long one is cut
+	configText string // What it is then, quoted, of which a long one is cut
 	workers    map[string]*worker
 
 	// where tells in which directories a job's records are.
@@ -102,7 +102,7 @@ func (r rank) before(o rank) bool {
 	return r.priority > o.priority || r.priority == o.priority && r.created < o.created
 }
 
-func newQueueLook(keys coord.QueueKeys) *queueLook {
+func newQueueLook(keys keyspace.QueueKeys) *queueLook {
 	return &queueLook{
 		name: keys.Name(), keys: keys, workers: map[string]*worker{}, where: map[string]uint8{}, ranks: map[string]rank{},
 		held: map[string]int{}, tried: map[string]int{}, owned: map[string]ownedBy{},
@@ -138,7 +138,7 @@ type part struct {
 }
 
 // readQueues reads settings and records of all queues. A queue of which a part may not be read is left out.
-func (l *look) readQueues(ctx context.Context, r reader, keys coord.Keyspace) error {
+func (l *look) readQueues(ctx context.Context, r reader, keys keyspace.Keyspace) error {
 	var parts []part
 	for _, q := range l.queuesOf() {
 		if _, whole := r.allowed.Readable(span(q.keys.Prefix(), prefixEnd(q.keys.Prefix()))); !whole {
@@ -152,7 +152,7 @@ func (l *look) readQueues(ctx context.Context, r reader, keys coord.Keyspace) er
 }
 
 // partsOf are what is read of a queue: config, registrations, the leases of refusals, and the records.
-func (l *look) partsOf(q *queueLook, queues workqueue.Queues, keys coord.Keyspace) []part {
+func (l *look) partsOf(q *queueLook, queues workqueue.Queues, keys keyspace.Keyspace) []part {
 	records := each(func(kvs []*mvccpb.KeyValue) error {
 		l.addRecords(q, queues, kvs, keys)
 		return nil
@@ -185,7 +185,7 @@ func (q *queueLook) addConfig(kvs []*mvccpb.KeyValue) error {
 }
 
 // registrations takes up who serves a queue.
-func (l *look) registrations(q *queueLook, keys coord.Keyspace) each {
+func (l *look) registrations(q *queueLook, keys keyspace.Keyspace) each {
 	return func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
 			p, ok := keys.Parse(string(kv.Key))
@@ -222,7 +222,7 @@ type decoded struct {
 }
 
 // addRecords decodes a batch, on all processors, and takes up what it says.
-func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.KeyValue, keys coord.Keyspace) {
+func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.KeyValue, keys keyspace.Keyspace) {
 	out := make([]decoded, len(kvs))
 	var wait sync.WaitGroup
 	for part := range slices.Chunk(indices(len(kvs)), max(1, (len(kvs)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))) {

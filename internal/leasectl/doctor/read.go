@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -165,7 +166,7 @@ func (r reader) streamAll(ctx context.Context, spans []roles.Span, f each) error
 
 // firstQueues lists manyQueues and one of the queues at most, in the order of their keys, with one request for each: on behind
 // all keys of the one before.
-func (r reader) firstQueues(ctx context.Context, keys coord.Keyspace) (names []string, err error) {
+func (r reader) firstQueues(ctx context.Context, keys keyspace.Keyspace) (names []string, err error) {
 	end := prefixEnd(keys.Queues())
 	for from := keys.Queues(); ; {
 		resp, err := r.client.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly(), clientv3.WithRev(r.rev))

@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"go.uber.org/goleak"
+
+	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 )
 
 // helperFIFO makes the test binary a leasectl stand-in: it runs stubborn children that hold the named pipe open.

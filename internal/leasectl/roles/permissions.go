@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
@@ -142,7 +142,7 @@ func (g Granted) within(granted []Span, want Span) (parts []Span, whole bool) {
 }
 
 // Identities are those whose lanes the user may write, where a role is for an identity.
-func (g Granted) Identities(keys coord.Keyspace) (found []string) {
+func (g Granted) Identities(keys keyspace.Keyspace) (found []string) {
 	for _, s := range g.write {
 		name, ok := strings.CutPrefix(s.From, keys.Lanes())
 		name, dot := strings.CutSuffix(name, ".")

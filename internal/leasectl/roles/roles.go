@@ -7,7 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
@@ -87,7 +87,7 @@ const (
 
 // For returns the roles for one queue, for users whose identity is that, which "" leaves open: then they can be each
 // other, and end each other's sessions.
-func For(keys coord.Keyspace, queue, identity string) []Role {
+func For(keys keyspace.Keyspace, queue, identity string) []Role {
 	all := func(typ, key, why string) Permission { return Permission{typ, key, true, why} }
 	q := keys.Queue(queue)
 	sessions, lanes := keys.Sessions(), keys.Lanes()

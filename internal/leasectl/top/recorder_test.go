@@ -7,6 +7,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
 	"github.com/leasekit/leasekit/internal/leasectl/top"
 )
 

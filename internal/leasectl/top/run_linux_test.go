@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/leasectl/top"
 	"golang.org/x/sys/unix"
+
+	"github.com/leasekit/leasekit/internal/leasectl/top"
 )
 
 // pty is a terminal, and what was drawn on it.

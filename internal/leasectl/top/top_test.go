@@ -14,8 +14,9 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/leasekit/leasekit/internal/leasectl/top"
 	"go.uber.org/goleak"
+
+	"github.com/leasekit/leasekit/internal/leasectl/top"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -1,4 +1,4 @@
-package coord
+package keyspace
 
 import (
 	"crypto/sha256"
@@ -26,9 +26,9 @@ const maxName = 200
 // safe to copy and to share.
 type Keyspace struct{ root string }
 
-// NewKeyspace returns the keyspace under root; "" means /leasekit/. A root
+// New returns the keyspace under root; "" means /leasekit/. A root
 // that does not end in "/" gets one. The error wraps [ErrInvalid].
-func NewKeyspace(root string) (Keyspace, error) {
+func New(root string) (Keyspace, error) {
 	if root == "" {
 		root = defaultRoot
 	}
@@ -76,11 +76,11 @@ func (k Keyspace) Session(sid string) string { return k.Sessions() + sid }
 // SessionsOf is the prefix of the sessions of one identity: a role that may write it
 // can be that identity and no other.
 func (k Keyspace) SessionsOf(identity string) string {
-	return k.Sessions() + escapeIdentity(identity) + "."
+	return k.Sessions() + EscapeIdentity(identity) + "."
 }
 
 // LanesOf is the prefix of the lanes of one identity.
-func (k Keyspace) LanesOf(identity string) string { return k.Lanes() + escapeIdentity(identity) + "." }
+func (k Keyspace) LanesOf(identity string) string { return k.Lanes() + EscapeIdentity(identity) + "." }
 
 // Lanes is the prefix of all lanes.
 func (k Keyspace) Lanes() string { return k.root + "lanes/" }
@@ -198,8 +198,8 @@ func (k Keyspace) Parse(key string) (p ParsedKey, ok bool) {
 	return ParsedKey{}, false
 }
 
-// misnamed tells whether the key holds a name that [ValidateName] refuses.
-func (p ParsedKey) misnamed() bool {
+// Misnamed tells whether the key holds a name that [ValidateName] refuses.
+func (p ParsedKey) Misnamed() bool {
 	return slices.ContainsFunc([]string{p.Name, p.Queue, p.ID}, func(name string) bool { return name != "" && ValidateName("name", name) != nil })
 }
 
@@ -207,7 +207,7 @@ func (p ParsedKey) misnamed() bool {
 // semaphores/<name>/slots/<n>, and the entries of those who wait.
 func parseClaimKey(seg []string) (p ParsedKey, ok bool) {
 	wait := map[string]string{"locks": "waiters", "elections": "candidates", "semaphores": "waiters"}[seg[0]]
-	if p.Name, ok = unescape(seg[1]); !ok || wait == "" {
+	if p.Name, ok = Unescape(seg[1]); !ok || wait == "" {
 		return ParsedKey{}, false
 	}
 	p.Kind = seg[0]
@@ -228,7 +228,7 @@ func parseClaimKey(seg []string) (p ParsedKey, ok bool) {
 // parseQueueKey parses <q>/<kind>/... and rejects whatever would not be rebuilt
 // to the same bytes.
 func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
-	if p.Queue, ok = unescape(seg[0]); !ok {
+	if p.Queue, ok = Unescape(seg[0]); !ok {
 		return ParsedKey{}, false
 	}
 	p.Kind = string(seg[1])
@@ -240,17 +240,17 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 		p.Session = last
 		return p, isSessionID(last)
 	case len(seg) == 4 && p.Kind == "jobs":
-		p.ID, ok = unescape(last)
+		p.ID, ok = Unescape(last)
 		sum := sha256.Sum256([]byte(p.ID))
 		return p, ok && seg[2] == hex.EncodeToString(sum[:1])
 	case len(seg) == 4 && p.Kind == "assigned":
 		p.Session = seg[2]
-		p.ID, ok = unescape(last)
+		p.ID, ok = Unescape(last)
 		return p, ok && isSessionID(p.Session)
 	case len(seg) == 3:
 		switch p.Kind {
 		case "payloads", "progress", "done", "dead", "refused":
-			p.ID, ok = unescape(last)
+			p.ID, ok = Unescape(last)
 			return p, ok
 		}
 	}
@@ -264,8 +264,8 @@ func isSessionID(s string) bool {
 		return false
 	}
 	// No dot is left in identity, so only its escapes can be wrong.
-	name, ok := unescape(strings.ReplaceAll(identity, "%2E", "."))
-	return ok && escapeIdentity(name) == identity
+	name, ok := Unescape(strings.ReplaceAll(identity, "%2E", "."))
+	return ok && EscapeIdentity(name) == identity
 }
 
 // isLaneNumber accepts <n>, a lane, and <n>-<i>, the note beside it.
@@ -298,9 +298,9 @@ func escape(name string) string {
 	return b.String()
 }
 
-// escapeIdentity escapes "." too: it separates identity and incarnation in a
+// EscapeIdentity escapes "." too: it separates identity and incarnation in a
 // session id, so a role can be given the prefix "<identity>.".
-func escapeIdentity(name string) string {
+func EscapeIdentity(name string) string {
 	return strings.ReplaceAll(escape(name), ".", "%2E")
 }
 
@@ -308,8 +308,8 @@ func plain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
-// unescape reverses escape; ok is false when escape would not have written s.
-func unescape(s string) (name string, ok bool) {
+// Unescape reverses escape; ok is false when escape would not have written s.
+func Unescape(s string) (name string, ok bool) {
 	if s == "" {
 		return "", false
 	}

@@ -1,20 +1,20 @@
-package coord
+package keyspace
 
 import "testing"
 
 func TestParseClaimKeys(t *testing.T) {
-	k, err := NewKeyspace("/r/")
+	k, err := New("/r/")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const sid = "node-a%2E1.00000000000000ff"
 	for key, want := range map[string]ParsedKey{
-		k.lock("a/b").slot(0):               {Kind: "locks", Name: "a/b"},
-		k.lock("a/b").entry(sid, 7):         {Kind: "locks", Name: "a/b", Session: sid},
-		k.election("e").slot(0):             {Kind: "elections", Name: "e"},
-		k.election("e").entry(sid, 0):       {Kind: "elections", Name: "e", Session: sid},
-		k.semaphore("gpu", 9).slot(8):       {Kind: "semaphores", Name: "gpu"},
-		k.semaphore("gpu", 9).entry(sid, 1): {Kind: "semaphores", Name: "gpu", Session: sid},
+		k.LockKeys("a/b").Slot(0):               {Kind: "locks", Name: "a/b"},
+		k.LockKeys("a/b").Entry(sid, 7):         {Kind: "locks", Name: "a/b", Session: sid},
+		k.ElectionKeys("e").Slot(0):             {Kind: "elections", Name: "e"},
+		k.ElectionKeys("e").Entry(sid, 0):       {Kind: "elections", Name: "e", Session: sid},
+		k.SemaphoreKeys("gpu", 9).Slot(8):       {Kind: "semaphores", Name: "gpu"},
+		k.SemaphoreKeys("gpu", 9).Entry(sid, 1): {Kind: "semaphores", Name: "gpu", Session: sid},
 	} {
 		if got, ok := k.Parse(key); !ok || got != want {
 			t.Errorf("%s: got %+v %v, want %+v", key, got, ok, want)

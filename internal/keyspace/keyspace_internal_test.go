@@ -1,4 +1,4 @@
-package coord
+package keyspace
 
 import (
 	"slices"
@@ -25,12 +25,12 @@ func rebuild(k Keyspace, p ParsedKey, key string) []string {
 		}
 		return []string{lane + n}
 	case "locks":
-		return []string{k.lock(p.Name).only, k.lock(p.Name).wait + p.Session + "-" + number}
+		return []string{k.LockKeys(p.Name).Only, k.LockKeys(p.Name).Wait + p.Session + "-" + number}
 	case "elections":
-		return []string{k.election(p.Name).only, k.election(p.Name).wait + p.Session + "-" + number}
+		return []string{k.ElectionKeys(p.Name).Only, k.ElectionKeys(p.Name).Wait + p.Session + "-" + number}
 	case "semaphores":
-		c := k.semaphore(p.Name, 1)
-		return []string{c.slots + number, c.wait + p.Session + "-" + number}
+		c := k.SemaphoreKeys(p.Name, 1)
+		return []string{c.Slots + number, c.Wait + p.Session + "-" + number}
 	}
 	return []string{
 		q.Config(), q.Worker(p.Session), q.Job(p.ID), q.Payload(p.ID), q.Progress(p.ID),
@@ -51,7 +51,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(rest)
 	}
-	k, err := NewKeyspace("/r/")
+	k, err := New("/r/")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package coord
+package keyspace
 
 import (
 	"math/rand/v2"
@@ -8,7 +8,7 @@ import (
 // NewNonce returns 16 random hex digits: the first field of every record, fresh
 // at every write, so that a guard can tell two writes of one revision number
 // apart. Safe for concurrent use.
-func NewNonce() string { return hex16(rand.Uint64()) }
+func NewNonce() string { return Hex16(rand.Uint64()) }
 
 // NonceOf returns the head nonce of a record's value, or "" when the value is
 // not a record of ours.
@@ -24,10 +24,10 @@ func NonceOf(value []byte) string {
 	return nonce
 }
 
-// headOf is how a record with this head nonce begins, byte for byte.
-func headOf(nonce string) string { return `{"w":"` + nonce + `"` }
+// Head is how a record with this head nonce begins, byte for byte.
+func Head(nonce string) string { return `{"w":"` + nonce + `"` }
 
-func hex16(n uint64) string {
+func Hex16(n uint64) string {
 	const digits = "0123456789abcdef"
 	var b [16]byte
 	for i := range b {

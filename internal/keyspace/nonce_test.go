@@ -1,9 +1,9 @@
-package coord_test
+package keyspace_test
 
 import (
 	"testing"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 func TestNonceOf(t *testing.T) {
@@ -24,14 +24,14 @@ func TestNonceOf(t *testing.T) {
 		{"binary \x00\xff and more of it, long enough", ""},
 	}
 	for _, tt := range tests {
-		if got := coord.NonceOf([]byte(tt.value)); got != tt.want {
+		if got := keyspace.NonceOf([]byte(tt.value)); got != tt.want {
 			t.Errorf("NonceOf(%s): got %q, want %q", tt.value, got, tt.want)
 		}
 	}
 	seen := map[string]bool{}
 	for range 1000 {
-		n := coord.NewNonce()
-		if seen[n] || coord.NonceOf([]byte(recordOf(n))) != n {
+		n := keyspace.NewNonce()
+		if seen[n] || keyspace.NonceOf([]byte(recordOf(n))) != n {
 			t.Fatalf("NewNonce: got %q, want 16 fresh hex digits", n)
 		}
 		seen[n] = true

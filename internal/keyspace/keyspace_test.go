@@ -1,4 +1,4 @@
-package coord_test
+package keyspace_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // oddNames try to break out of their segment, or to look like something else.
@@ -16,9 +17,9 @@ var oddNames = []string{
 
 const sid = "host-1.0123456789abcdef"
 
-func under(t testing.TB, root string) coord.Keyspace {
+func under(t testing.TB, root string) keyspace.Keyspace {
 	t.Helper()
-	k, err := coord.NewKeyspace(root)
+	k, err := keyspace.New(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,13 +27,13 @@ func under(t testing.TB, root string) coord.Keyspace {
 }
 
 // checkKeys builds every key that q and id take part in, and parses it again.
-func checkKeys(t *testing.T, k coord.Keyspace, q, id string) {
+func checkKeys(t *testing.T, k keyspace.Keyspace, q, id string) {
 	t.Helper()
 	qk := k.Queue(q)
 	if qk.Name() != q {
 		t.Errorf("queue %q: got name %q", q, qk.Name())
 	}
-	for key, want := range map[string]coord.ParsedKey{
+	for key, want := range map[string]keyspace.ParsedKey{
 		k.Meta():             {Kind: "meta"},
 		k.Session(sid):       {Kind: "sessions", Session: sid},
 		k.Lane(sid, 12):      {Kind: "lanes", Session: sid},
@@ -119,9 +120,9 @@ func TestParseRefusesForeignKeys(t *testing.T) {
 	}
 }
 
-func TestNewKeyspaceRefusesBadRoots(t *testing.T) {
+func TestNewRefusesBadRoots(t *testing.T) {
 	for _, root := range []string{"/", "//", "/a\x00", "/a\n", "\xff"} {
-		if _, err := coord.NewKeyspace(root); !errors.Is(err, coord.ErrInvalid) {
+		if _, err := keyspace.New(root); !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("root %q: got %v, want ErrInvalid", root, err)
 		}
 	}
@@ -132,7 +133,7 @@ func TestValidateName(t *testing.T) {
 		"a": true, "a/b": true, "ü": true, strings.Repeat("x", 200): true,
 		"": false, strings.Repeat("x", 201): false, "a\x00": false, "a\x7f": false, "\xff": false,
 	} {
-		if err := coord.ValidateName("queue", name); (err == nil) != want || err != nil && !errors.Is(err, coord.ErrInvalid) {
+		if err := keyspace.ValidateName("queue", name); (err == nil) != want || err != nil && !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("name %q: got %v, want accepted=%v", name, err, want)
 		}
 	}

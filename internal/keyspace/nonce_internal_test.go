@@ -1,4 +1,4 @@
-package coord
+package keyspace
 
 import (
 	"strings"
@@ -12,10 +12,10 @@ func FuzzNonceOf(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		n := NonceOf(value)
-		if n != "" && (len(n) != 16 || !strings.HasPrefix(string(value), headOf(n))) {
+		if n != "" && (len(n) != 16 || !strings.HasPrefix(string(value), Head(n))) {
 			t.Errorf("%q begins with no nonce %q", value, n)
 		}
-		if head := headOf("0123456789abcdef"); strings.HasPrefix(string(value), head) != (n == "0123456789abcdef") {
+		if head := Head("0123456789abcdef"); strings.HasPrefix(string(value), head) != (n == "0123456789abcdef") {
 			t.Errorf("%q: got nonce %q", value, n)
 		}
 	})

@@ -1,4 +1,4 @@
-package coord
+package keyspace
 
 import (
 	"encoding/json"
