@@ -34,7 +34,7 @@ type ClaimState struct {
 	// Waiters are the sessions that wait, first in line first.
 	Waiters []string
 	// ForcedBy and Reason tell who took the claim from the owner before, where that
-	// was done by [Store.ForceRelease].
+	// was done by [ForceRelease].
 	ForcedBy, Reason string
 	// Revision is the one at which owner and waiters were read.
 	Revision int64
@@ -65,7 +65,7 @@ func (st ClaimState) Waiter(name string) (sid string, err error) {
 }
 
 // LockState reads, without a session, who holds a lock and who waits.
-func (s *Store) LockState(ctx context.Context, name string) (ClaimState, error) {
+func LockState(ctx context.Context, s *Store, name string) (ClaimState, error) {
 	if err := keyspace.ValidateName("lock", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
@@ -73,7 +73,7 @@ func (s *Store) LockState(ctx context.Context, name string) (ClaimState, error) 
 }
 
 // LeadershipState reads, without a session, who leads an election and who waits.
-func (s *Store) LeadershipState(ctx context.Context, name string) (ClaimState, error) {
+func LeadershipState(ctx context.Context, s *Store, name string) (ClaimState, error) {
 	if err := keyspace.ValidateName("election", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
@@ -83,7 +83,7 @@ func (s *Store) LeadershipState(ctx context.Context, name string) (ClaimState, e
 // SemaphoreState reads, without a session, who holds the permits of a semaphore, by
 // number, and who waits. A permit that was never held, or was given back, does not
 // show: how many there are is only known to those who use them.
-func (s *Store) SemaphoreState(ctx context.Context, name string) ([]ClaimState, error) {
+func SemaphoreState(ctx context.Context, s *Store, name string) ([]ClaimState, error) {
 	if err := keyspace.ValidateName("semaphore", name); err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
@@ -134,30 +134,30 @@ func statesOf(k keyspace.ClaimKeys, v claimView) (all []ClaimState) {
 
 // LockStates reads, without a session, all locks that are held or waited for, by name
 // and at one revision. It blocks as [Store.List] does.
-func (s *Store) LockStates(ctx context.Context) ([]ClaimState, error) {
-	return s.claimStates(ctx, s.keys.Locks(), s.keys.LockKeys)
+func LockStates(ctx context.Context, s *Store) ([]ClaimState, error) {
+	return claimStates(ctx, s, s.keys.Locks(), s.keys.LockKeys)
 }
 
 // ElectionStates reads all elections that have a leader or candidates, as
-// [Store.LockStates] does.
-func (s *Store) ElectionStates(ctx context.Context) ([]ClaimState, error) {
-	return s.claimStates(ctx, s.keys.Elections(), s.keys.ElectionKeys)
+// [LockStates] does.
+func ElectionStates(ctx context.Context, s *Store) ([]ClaimState, error) {
+	return claimStates(ctx, s, s.keys.Elections(), s.keys.ElectionKeys)
 }
 
-// SemaphoreStates reads the permits of all semaphores, as [Store.LockStates] and
-// [Store.SemaphoreState] do.
-func (s *Store) SemaphoreStates(ctx context.Context) ([]ClaimState, error) {
-	return s.claimStates(ctx, s.keys.Semaphores(), s.keys.PermitKeys)
+// SemaphoreStates reads the permits of all semaphores, as [LockStates] and
+// [SemaphoreState] do.
+func SemaphoreStates(ctx context.Context, s *Store) ([]ClaimState, error) {
+	return claimStates(ctx, s, s.keys.Semaphores(), s.keys.PermitKeys)
 }
 
 // claimStates reads all claims under a prefix with two requests: their keys, and the
 // sessions as they were then.
-func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name string) keyspace.ClaimKeys) (all []ClaimState, err error) {
+func claimStates(ctx context.Context, s *Store, prefix string, keys func(name string) keyspace.ClaimKeys) (all []ClaimState, err error) {
 	resp, err := s.List(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
 	}
-	lives, err := s.sessionsAt(ctx, resp.Header.Revision, len(resp.Kvs))
+	lives, err := sessionsAt(ctx, s, resp.Header.Revision, len(resp.Kvs))
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s *Store) claimStates(ctx context.Context, prefix string, keys func(name s
 
 // sessionsAt reads at which revisions the sessions that lived then had begun.
 // Without claims it reads nothing: there is no owner to look up.
-func (s *Store) sessionsAt(ctx context.Context, rev int64, claims int) (map[string]int64, error) {
+func sessionsAt(ctx context.Context, s *Store, rev int64, claims int) (map[string]int64, error) {
 	if claims == 0 {
 		return nil, nil
 	}
@@ -202,21 +202,21 @@ func (s *Store) sessionsAt(ctx context.Context, rev int64, claims int) (map[stri
 }
 
 // LockNames lists the locks that are held or waited for, sorted.
-func (s *Store) LockNames(ctx context.Context) ([]string, error) {
-	return s.claimNames(ctx, s.keys.Locks(), s.keys.LockKeys)
+func LockNames(ctx context.Context, s *Store) ([]string, error) {
+	return claimNames(ctx, s, s.keys.Locks(), s.keys.LockKeys)
 }
 
 // ElectionNames lists the elections that have a leader or candidates, sorted.
-func (s *Store) ElectionNames(ctx context.Context) ([]string, error) {
-	return s.claimNames(ctx, s.keys.Elections(), s.keys.ElectionKeys)
+func ElectionNames(ctx context.Context, s *Store) ([]string, error) {
+	return claimNames(ctx, s, s.keys.Elections(), s.keys.ElectionKeys)
 }
 
 // SemaphoreNames lists the semaphores that are held or waited for, sorted.
-func (s *Store) SemaphoreNames(ctx context.Context) ([]string, error) {
-	return s.claimNames(ctx, s.keys.Semaphores(), s.keys.PermitKeys)
+func SemaphoreNames(ctx context.Context, s *Store) ([]string, error) {
+	return claimNames(ctx, s, s.keys.Semaphores(), s.keys.PermitKeys)
 }
 
-func (s *Store) claimNames(ctx context.Context, prefix string, keys func(name string) keyspace.ClaimKeys) ([]string, error) {
+func claimNames(ctx context.Context, s *Store, prefix string, keys func(name string) keyspace.ClaimKeys) ([]string, error) {
 	resp, err := s.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)

@@ -37,9 +37,9 @@ func TestClaimStatesAskOnceForAll(t *testing.T) {
 		}
 		rec.Reset()
 		for _, list := range []func() ([]coord.ClaimState, error){
-			func() ([]coord.ClaimState, error) { return store.LockStates(within(t)) },
-			func() ([]coord.ClaimState, error) { return store.ElectionStates(within(t)) },
-			func() ([]coord.ClaimState, error) { return store.SemaphoreStates(within(t)) },
+			func() ([]coord.ClaimState, error) { return coord.LockStates(within(t), store) },
+			func() ([]coord.ClaimState, error) { return coord.ElectionStates(within(t), store) },
+			func() ([]coord.ClaimState, error) { return coord.SemaphoreStates(within(t), store) },
 		} {
 			states, err := list()
 			if err != nil || len(states) != n {
@@ -55,10 +55,10 @@ func TestClaimStatesAskOnceForAll(t *testing.T) {
 	}
 
 	must(t, store.Revoke(within(t), gone.Lease()))
-	all, err := store.LockStates(within(t))
+	all, err := coord.LockStates(within(t), store)
 	must(t, err)
 	for i, st := range all {
-		one, err := store.LockState(within(t), st.Name)
+		one, err := coord.LockState(within(t), store, st.Name)
 		must(t, err)
 		if one.Owner != st.Owner || one.Token != st.Token || one.OwnerGone != st.OwnerGone || one.Key != st.Key || st.OwnerGone != (i%3 == 0) {
 			t.Errorf("%s: %+v in the list, %+v alone", st.Name, st, one)
@@ -72,10 +72,10 @@ func TestSemaphoreStateShowsPermitsAndTheLine(t *testing.T) {
 	root := etcdtest.Root(t)
 	a, b := lockSession(t, root), lockSession(t, root)
 	store := a.Store()
-	if states, err := store.SemaphoreState(within(t), "gpu"); err != nil || len(states) != 0 {
+	if states, err := coord.SemaphoreState(within(t), store, "gpu"); err != nil || len(states) != 0 {
 		t.Errorf("of nothing: %+v, %v", states, err)
 	}
-	if _, err := store.SemaphoreState(within(t), ""); !errors.Is(err, coord.ErrInvalid) {
+	if _, err := coord.SemaphoreState(within(t), store, ""); !errors.Is(err, coord.ErrInvalid) {
 		t.Errorf("without a name: %v", err)
 	}
 	for range 2 {
@@ -91,23 +91,23 @@ func TestSemaphoreStateShowsPermitsAndTheLine(t *testing.T) {
 	var states []coord.ClaimState
 	for len(states) == 0 || len(states[0].Waiters) == 0 {
 		var err error
-		states, err = store.SemaphoreState(ctx, "gpu")
+		states, err = coord.SemaphoreState(ctx, store, "gpu")
 		must(t, err)
 	}
 	if len(states) != 2 || states[0].Permit == states[1].Permit || states[1].Owner != a.ID() || !slices.Equal(states[1].Waiters, []string{b.ID()}) {
 		t.Fatalf("held twice: %+v", states)
 	}
-	must(t, store.ForceRelease(ctx, states[1], "", "ana", "its host is gone"))
+	must(t, coord.ForceRelease(ctx, store, states[1], "", "ana", "its host is gone"))
 	must(t, <-got)
-	if names, err := store.SemaphoreNames(ctx); err != nil || !slices.Equal(names, []string{"gpu"}) {
+	if names, err := coord.SemaphoreNames(ctx, store); err != nil || !slices.Equal(names, []string{"gpu"}) {
 		t.Errorf("names %q, %v", names, err)
 	}
-	after, err := store.SemaphoreState(ctx, "gpu")
+	after, err := coord.SemaphoreState(ctx, store, "gpu")
 	must(t, err)
 	if len(after) != 2 || after[0].Owner != a.ID() || after[1].Owner != b.ID() || after[1].ForcedBy != "ana" {
 		t.Errorf("after it was taken: %+v", after)
 	}
-	if err := store.ForceRelease(ctx, states[1], "", "ana", ""); !errors.Is(err, coord.ErrFenced) {
+	if err := coord.ForceRelease(ctx, store, states[1], "", "ana", ""); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("the claim that has moved was taken: %v", err)
 	}
 }

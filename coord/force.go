@@ -20,20 +20,20 @@ import (
 // the outcome is known or ctx ends: nil; [ErrFenced] when the claim has moved on;
 // [ErrRefused] when nobody holds it, or to does not wait for it; [ErrUnknown] when
 // ctx ended first.
-func (s *Store) ForceRelease(ctx context.Context, seen ClaimState, to, actor, reason string) error {
+func ForceRelease(ctx context.Context, s *Store, seen ClaimState, to, actor, reason string) error {
 	if seen.Owner == "" {
 		return fmt.Errorf("%w: nobody holds %s", fault.ErrRefused, seen.keys.What)
 	}
 	c, done := ownLane(ctx, s, "force")
 	defer done()
-	if err := s.forceWith(ctx, c, seen, to, holderRecord{By: actor, Reason: reason}); err != nil {
+	if err := forceWith(ctx, s, c, seen, to, holderRecord{By: actor, Reason: reason}); err != nil {
 		return fmt.Errorf("release %s by force: %w", seen.keys.What, err)
 	}
 	return nil
 }
 
 // forceWith tries until the outcome is known; why goes into the record.
-func (s *Store) forceWith(ctx context.Context, c *Committer, seen ClaimState, to string, why holderRecord) error {
+func forceWith(ctx context.Context, s *Store, c *Committer, seen ClaimState, to string, why holderRecord) error {
 	txns := claimTxns{space: s.keys, keys: seen.keys}
 	fence := Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
 	for try := 0; ; try++ {

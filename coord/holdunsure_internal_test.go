@@ -41,9 +41,9 @@ func (l *line) deleteSlot(h *Hold) {
 // force gives the lock to a waiter, as an operator does.
 func (l *line) force(to *Session) {
 	l.t.Helper()
-	st, err := l.store.LockState(within(l.t), "l")
+	st, err := LockState(within(l.t), l.store, "l")
 	if err == nil {
-		err = l.store.ForceRelease(within(l.t), st, to.id, "op", "test")
+		err = ForceRelease(within(l.t), l.store, st, to.id, "op", "test")
 	}
 	if err != nil {
 		l.t.Error(err)
@@ -122,7 +122,7 @@ func TestGivingUpInDoubt(t *testing.T) {
 func (l *line) owned(s *Session) {
 	l.t.Helper()
 	for ctx := within(l.t); ; {
-		st, err := l.store.LockState(ctx, "l")
+		st, err := LockState(ctx, l.store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q's, want %q: %v", st.Owner, s.id, err)
 		}
@@ -135,9 +135,9 @@ func (l *line) owned(s *Session) {
 // forceFree takes the lock from its owner for nobody.
 func (l *line) forceFree() {
 	l.t.Helper()
-	st, err := l.store.LockState(within(l.t), "l")
+	st, err := LockState(within(l.t), l.store, "l")
 	if err == nil {
-		err = l.store.ForceRelease(within(l.t), st, "", "op", "test")
+		err = ForceRelease(within(l.t), l.store, st, "", "op", "test")
 	}
 	if err != nil {
 		l.t.Error(err)
@@ -227,7 +227,7 @@ func TestATransferAfterARelease(t *testing.T) {
 func (l *line) held(s *Session, waiters int) {
 	l.t.Helper()
 	for ctx := within(l.t); ; {
-		st, err := l.store.LockState(ctx, "l")
+		st, err := LockState(ctx, l.store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q's, %d wait: %v", st.Owner, len(st.Waiters), err)
 		}

@@ -27,7 +27,7 @@ import (
 // changed or belongs to something now; [ErrInvalid] when it is a key of another
 // kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
-func (s *Store) DeleteLeftovers(ctx context.Context, seen []*mvccpb.KeyValue) (errs []error) {
+func DeleteLeftovers(ctx context.Context, s *Store, seen []*mvccpb.KeyValue) (errs []error) {
 	c, done := ownLane(ctx, s, "leftovers")
 	defer done()
 	errs = make([]error, len(seen))

@@ -201,7 +201,7 @@ func TestWhatIsNoLeftoverStays(t *testing.T) {
 		seen = append(seen, &mvccpb.KeyValue{Key: []byte(key), ModRevision: resp.Header.Revision})
 	}
 	seen = append(seen, &mvccpb.KeyValue{Key: []byte(q.Payload("never seen"))})
-	for i, err := range s.DeleteLeftovers(t.Context(), seen) {
+	for i, err := range DeleteLeftovers(t.Context(), s, seen) {
 		leftover := string(seen[i].Key) == q.Payload("gone")
 		if leftover != (err == nil) || !leftover && !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: %v", seen[i].Key, err)
@@ -213,7 +213,7 @@ func TestWhatIsNoLeftoverStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := &mvccpb.KeyValue{Key: []byte(q.Payload("gone")), ModRevision: resp.Header.Revision - 1}
-	if errs := s.DeleteLeftovers(t.Context(), []*mvccpb.KeyValue{stale}); !errors.Is(errs[0], ErrRefused) {
+	if errs := DeleteLeftovers(t.Context(), s, []*mvccpb.KeyValue{stale}); !errors.Is(errs[0], ErrRefused) {
 		t.Errorf("deleted what had changed: %v", errs)
 	}
 }

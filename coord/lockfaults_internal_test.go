@@ -92,7 +92,7 @@ func (l *line) wants(owner *Session, waiters ...*Session) {
 	}
 	got := ""
 	for ctx := within(l.t); ; {
-		st, err := l.store.LockState(ctx, "l")
+		st, err := LockState(ctx, l.store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q, want %q", got, want)
 		}

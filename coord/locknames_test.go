@@ -40,8 +40,8 @@ func TestNamesDoNotTouchEachOther(t *testing.T) {
 	}
 	slices.Sort(names)
 	for what, list := range map[string]func() ([]string, error){
-		"locks":     func() ([]string, error) { return s.Store().LockNames(within(t)) },
-		"elections": func() ([]string, error) { return s.Store().ElectionNames(within(t)) },
+		"locks":     func() ([]string, error) { return coord.LockNames(within(t), s.Store()) },
+		"elections": func() ([]string, error) { return coord.ElectionNames(within(t), s.Store()) },
 	} {
 		if got, err := list(); err != nil || !slices.Equal(got, names) {
 			t.Errorf("%s: got %q %v, want %q", what, got, err, names)
@@ -92,7 +92,7 @@ func TestForeignKeysBlockNobody(t *testing.T) {
 		must(t, second.Release(within(t)))
 	}
 	// The list shows what is ours, or would be.
-	if got, err := a.Store().LockNames(within(t)); err != nil || !slices.Equal(got, []string{"l"}) {
+	if got, err := coord.LockNames(within(t), a.Store()); err != nil || !slices.Equal(got, []string{"l"}) {
 		t.Errorf("names: got %q, %v", got, err)
 	}
 }
@@ -172,11 +172,11 @@ func TestForceRelease(t *testing.T) {
 	store := newStore(t, client, root)
 	state := func() coord.ClaimState {
 		t.Helper()
-		st, err := store.LockState(within(t), "l")
+		st, err := coord.LockState(within(t), store, "l")
 		must(t, err)
 		return st
 	}
-	if err := store.ForceRelease(within(t), state(), "", "", ""); !errors.Is(err, coord.ErrRefused) {
+	if err := coord.ForceRelease(within(t), store, state(), "", "", ""); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("a lock that nobody holds: got %v, want ErrRefused", err)
 	}
 	old, err := coord.NewLock(a, "l").Acquire(within(t))
@@ -189,10 +189,10 @@ func TestForceRelease(t *testing.T) {
 			t.Errorf("waiter %q: got %q, %v, want %q", name, got, err, want)
 		}
 	}
-	if err := store.ForceRelease(within(t), seen, "x", "", ""); !errors.Is(err, coord.ErrRefused) {
+	if err := coord.ForceRelease(within(t), store, seen, "x", "", ""); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("for nobody: got %v, want ErrRefused", err)
 	}
-	must(t, store.ForceRelease(within(t), seen, c.ID(), "ana", "stuck"))
+	must(t, coord.ForceRelease(within(t), store, seen, c.ID(), "ana", "stuck"))
 	h := (<-third).hold
 	if st := state(); st.Owner != c.ID() || st.ForcedBy != "ana" || st.Reason != "stuck" || st.Token != h.Token() {
 		t.Errorf("after it was given to c: %+v", st)
@@ -201,13 +201,13 @@ func TestForceRelease(t *testing.T) {
 	if _, err := old.Commit(within(t), clientv3.OpPut("/x", "")); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("late commit: got %v, want ErrFenced", err)
 	}
-	if err := store.ForceRelease(within(t), seen, "", "", ""); !errors.Is(err, coord.ErrFenced) {
+	if err := coord.ForceRelease(within(t), store, seen, "", "", ""); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("another claim than the one seen: got %v, want ErrFenced", err)
 	}
-	must(t, store.ForceRelease(within(t), state(), "", "ana", ""))
+	must(t, coord.ForceRelease(within(t), store, state(), "", "ana", ""))
 	h = (<-second).hold
 	must(t, h.Verify(within(t)))
-	must(t, store.ForceRelease(within(t), state(), "", "bob", "why not"))
+	must(t, coord.ForceRelease(within(t), store, state(), "", "bob", "why not"))
 	if st := state(); st.Owner != "" || st.ForcedBy != "bob" || st.Reason != "why not" {
 		t.Errorf("freed: %+v", st)
 	}

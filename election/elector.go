@@ -330,7 +330,7 @@ func (e *Elector) Verify(ctx context.Context) error {
 
 // Candidates lists the sessions that wait, first in line first.
 func (e *Elector) Candidates(ctx context.Context) ([]string, error) {
-	st, err := e.store.LeadershipState(ctx, e.cfg.Name)
+	st, err := coord.LeadershipState(ctx, e.store, e.cfg.Name)
 	if err != nil {
 		return nil, err
 	}

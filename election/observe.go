@@ -70,7 +70,7 @@ func (o *observer) run(ctx context.Context) {
 	last := State{Status: Unknown}
 	for try := 0; ctx.Err() == nil; {
 		asked := time.Now()
-		st, err := o.store.LeadershipState(ctx, o.name)
+		st, err := coord.LeadershipState(ctx, o.store, o.name)
 		switch {
 		case err == nil:
 			try = 0

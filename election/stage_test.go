@@ -139,7 +139,7 @@ func receive[T any](t testing.TB, what string, ch <-chan T) T {
 func (s *stage) candidates(n int) []string {
 	s.t.Helper()
 	for ctx := within(s.t); ; {
-		st, err := s.store.LeadershipState(ctx, "e")
+		st, err := coord.LeadershipState(ctx, s.store, "e")
 		if err != nil {
 			s.t.Fatalf("%d candidates: got %+v, %v", n, st, err)
 		}
@@ -161,7 +161,7 @@ func (s *stage) revoke(sid string) {
 // leader reads who leads.
 func (s *stage) leader() coord.ClaimState {
 	s.t.Helper()
-	st, err := s.store.LeadershipState(within(s.t), "e")
+	st, err := coord.LeadershipState(within(s.t), s.store, "e")
 	must(s.t, err)
 	return st
 }

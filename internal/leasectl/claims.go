@@ -19,8 +19,8 @@ type claimNoun struct {
 	noun, plural string
 	owner, line  string // the headings of who has it and of who waits
 	held, free   string // the states
-	state        func(*coord.Store, context.Context, string) (coord.ClaimState, error)
-	states       func(*coord.Store, context.Context) ([]coord.ClaimState, error)
+	state        func(context.Context, *coord.Store, string) (coord.ClaimState, error)
+	states       func(context.Context, *coord.Store) ([]coord.ClaimState, error)
 	claim        func(*coord.Session, string) *coord.Lock // nil where the steps of a script do not go
 	dir          string                                   // under the root, where its keys are
 	permits      bool                                     // a name has several claims, by number
@@ -29,11 +29,11 @@ type claimNoun struct {
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: (*coord.Store).LockState, states: (*coord.Store).LockStates, claim: coord.NewLock, dir: "locks/",
+		state: coord.LockState, states: coord.LockStates, claim: coord.NewLock, dir: "locks/",
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: (*coord.Store).LeadershipState, states: (*coord.Store).ElectionStates, claim: (*coord.Session).Leadership, dir: "elections/",
+		state: coord.LeadershipState, states: coord.ElectionStates, claim: (*coord.Session).Leadership, dir: "elections/",
 	}
 )
 
@@ -137,7 +137,7 @@ func (a *app) withStore(ctx context.Context, f func(*connection, *coord.Store) e
 func (a *app) readClaim(ctx context.Context, s *coord.Store, n claimNoun, name string) (coord.ClaimState, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	st, err := n.state(s, ctx, name)
+	st, err := n.state(ctx, s, name)
 	if err == nil && st.Owner == "" && len(st.Waiters) == 0 && st.ForcedBy == "" {
 		return st, &failure{code: exitNotFound, err: fmt.Errorf("nobody has or waits for %s %q", n.noun, name), try: "leasectl " + n.plural + " ls"}
 	}
@@ -166,7 +166,7 @@ func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 }
 
 func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]claimItem, error) {
-	states, err := n.states(s, ctx)
+	states, err := n.states(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if o.to == "" {
 			to = "" // not the one shown: whoever is first by then
 		}
-		if err := s.ForceRelease(bounded, seen, to, actor(), o.reason); err != nil {
+		if err := coord.ForceRelease(bounded, s, seen, to, actor(), o.reason); err != nil {
 			return err
 		}
 		return told(r.ref(name)+" "+r.past, a.printClaimRepaired(bounded, format, r, s, name))
@@ -107,7 +107,7 @@ func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepa
 	if format == formatName {
 		return a.printLine(r.ref(name))
 	}
-	st, err := r.state(s, ctx, name)
+	st, err := r.state(ctx, s, name)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 	return a.withStore(ctx, func(c *connection, store *coord.Store) error {
 		bounded, cancel := a.bounded(ctx)
 		defer cancel()
-		st, err := step.state(store, bounded, name)
+		st, err := step.state(bounded, store, name)
 		switch {
 		case err != nil:
 			return err

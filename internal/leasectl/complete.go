@@ -28,10 +28,10 @@ type lookup func(ctx context.Context, client *clientv3.Client, store *coord.Stor
 var lookups = map[string]lookup{
 	"QUEUE":     completeQueues,
 	"QUEUE/ID":  completeJobs,
-	"locks":     completeNames((*coord.Store).LockNames),
-	"lock":      completeNames((*coord.Store).LockNames),
-	"elections": completeNames((*coord.Store).ElectionNames),
-	"SEMAPHORE": completeNames((*coord.Store).SemaphoreNames),
+	"locks":     completeNames(coord.LockNames),
+	"lock":      completeNames(coord.LockNames),
+	"elections": completeNames(coord.ElectionNames),
+	"SEMAPHORE": completeNames(coord.SemaphoreNames),
 	"SESSION":   completeSessions,
 	"WORKER":    completeSessions,
 }
@@ -146,9 +146,9 @@ func completeJobs(ctx context.Context, client *clientv3.Client, store *coord.Sto
 	return found, nil
 }
 
-func completeNames(names func(*coord.Store, context.Context) ([]string, error)) lookup {
+func completeNames(names func(context.Context, *coord.Store) ([]string, error)) lookup {
 	return func(ctx context.Context, _ *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
-		return names(store, ctx)
+		return names(ctx, store)
 	}
 }
 

@@ -174,7 +174,7 @@ func (r *doctorRig) leader(name string) string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	st, err := store.LeadershipState(r.Context(), name)
+	st, err := coord.LeadershipState(r.Context(), store, name)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (a *app) runRevoke(ctx context.Context, name string, ids []clientv3.LeaseID
 		}
 		ctx, cancel := a.bounded(ctx)
 		defer cancel()
-		if _, err := store.EndLease(ctx, key, created); err != nil {
+		if _, err := coord.EndLease(ctx, store, key, created); err != nil {
 			return err
 		}
 		switch format {

@@ -15,7 +15,7 @@ import (
 
 var semaphoreNoun = claimNoun{
 	noun: "semaphore", plural: "semaphores", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-	state: permitState, states: (*coord.Store).SemaphoreStates, dir: "semaphores/", permits: true,
+	state: permitState, states: coord.SemaphoreStates, dir: "semaphores/", permits: true,
 }
 
 func newSemaphores(a *app) *cobra.Command {
@@ -61,12 +61,12 @@ func parsePermitRef(arg string) (permitRef, error) {
 }
 
 // permitState reads one permit; one that nobody has is free.
-func permitState(s *coord.Store, ctx context.Context, arg string) (coord.ClaimState, error) {
+func permitState(ctx context.Context, s *coord.Store, arg string) (coord.ClaimState, error) {
 	ref, err := parsePermitRef(arg)
 	if err != nil {
 		return coord.ClaimState{}, err
 	}
-	states, err := s.SemaphoreState(ctx, ref.name)
+	states, err := coord.SemaphoreState(ctx, s, ref.name)
 	if err != nil {
 		return coord.ClaimState{}, err
 	}
@@ -88,7 +88,7 @@ func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items
 	if many != nil {
 		ref.name = escape.Unname(strings.TrimPrefix(arg, permitPrefix))
 	}
-	states, err := s.SemaphoreState(ctx, ref.name)
+	states, err := coord.SemaphoreState(ctx, s, ref.name)
 	states = slices.DeleteFunc(states, func(st coord.ClaimState) bool { return many == nil && st.Permit != ref.number })
 	if err == nil && len(states) == 0 {
 		err = &failure{code: exitNotFound, err: fmt.Errorf("nobody has or waits for a permit of semaphore %q", arg), try: "leasectl semaphores ls"}

@@ -162,7 +162,7 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 	if err != nil {
 		return
 	}
-	st, err := store.LeadershipState(ctx, q.DispatcherElection())
+	st, err := coord.LeadershipState(ctx, store, q.DispatcherElection())
 	if err == nil && (st.Owner == "" || st.OwnerGone) {
 		log.line("queue %s is in mode dispatch and nobody dispatches it; try: leasectl dispatch %s", q.Name(), escape.Shell(q.Name()))
 	}

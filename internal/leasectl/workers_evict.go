@@ -103,9 +103,9 @@ func (a *app) endSession(ctx context.Context, s *coord.Store, key *mvccpb.KeyVal
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	if key.Lease == 0 {
-		return s.DeleteLeftovers(ctx, []*mvccpb.KeyValue{key})[0]
+		return coord.DeleteLeftovers(ctx, s, []*mvccpb.KeyValue{key})[0]
 	}
-	_, err := s.EndLease(ctx, string(key.Key), key.CreateRevision)
+	_, err := coord.EndLease(ctx, s, string(key.Key), key.CreateRevision)
 	return err
 }
 

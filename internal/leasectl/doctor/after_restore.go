@@ -55,7 +55,7 @@ func EndSessions(ctx context.Context, client *clientv3.Client, root string, all 
 		wait.Go(func() {
 			defer func() { <-room }()
 			if s.Lease == 0 {
-				errs[i] = store.DeleteLeftovers(ctx, []*mvccpb.KeyValue{s.kv})[0]
+				errs[i] = coord.DeleteLeftovers(ctx, store, []*mvccpb.KeyValue{s.kv})[0]
 				return
 			}
 			errs[i] = store.Revoke(ctx, s.Lease)

@@ -41,14 +41,14 @@ func onQueue(queue, id string, rev int64, act func(*workqueue.Queue, context.Con
 // forceRelease takes a lock, as long as it is the claim that was found.
 func forceRelease(name string, token coord.Token) repair {
 	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
-		st, err := e.store.LockState(ctx, name)
+		st, err := coord.LockState(ctx, e.store, name)
 		if err != nil {
 			return "", err
 		}
 		if st.Token != token {
 			return "", fmt.Errorf("lock %s: %w: its token is %s, not %s", name, workqueue.ErrConflict, st.Token, token)
 		}
-		if err := e.store.ForceRelease(ctx, st, "", by.Actor, by.Reason); err != nil {
+		if err := coord.ForceRelease(ctx, e.store, st, "", by.Actor, by.Reason); err != nil {
 			return "", err
 		}
 		return "lock " + named(name), nil
@@ -91,7 +91,7 @@ func (e *Exam) Fix(ctx context.Context, by workqueue.By) error {
 		for i, f := range leftovers {
 			seen[i] = f.repair.leftover
 		}
-		for i, err := range e.store.DeleteLeftovers(ctx, seen) {
+		for i, err := range coord.DeleteLeftovers(ctx, e.store, seen) {
 			leftovers[i].mended(leftovers[i].Subject, err)
 		}
 	}
