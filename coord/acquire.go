@@ -22,7 +22,7 @@ type claimable struct {
 }
 
 func newClaimable(s *Session, keys keyspace.ClaimKeys) *claimable {
-	return &claimable{claimReader: claimReader{s.store, keys}, s: s, txns: claimTxns{space: s.store.keys, keys: keys}}
+	return &claimable{claimReader: claimReader{s.store, keys}, s: s, txns: claimTxns{space: s.store.Keys(), keys: keys}}
 }
 
 // acquisition is one call of Acquire: one unique claim.
@@ -179,7 +179,7 @@ func (a *acquisition) watched(v claimView) []string {
 	for _, s := range v.slots {
 		keys = append(keys, s.key)
 		if s.Owner != "" {
-			keys = append(keys, a.store.keys.Session(s.Owner))
+			keys = append(keys, a.store.Keys().Session(s.Owner))
 		}
 	}
 	return keys
@@ -268,7 +268,7 @@ func (c claimReader) readOwners(ctx context.Context, v *claimView) error {
 	var gets []clientv3.Op
 	for _, s := range v.slots {
 		if s.Owner != "" {
-			gets = append(gets, clientv3.OpGet(c.store.keys.Session(s.Owner), clientv3.WithRev(v.rev)))
+			gets = append(gets, clientv3.OpGet(c.store.Keys().Session(s.Owner), clientv3.WithRev(v.rev)))
 		}
 	}
 	if len(gets) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
-// next is the first change of a key behind revision rev, nil when there was none yet.
-func (s *Store) next(ctx context.Context, key string, rev int64) (*clientv3.Event, error) {
+// NextChange is the first change of a key behind revision rev, nil when there was none yet.
+func (s *Store) NextChange(ctx context.Context, key string, rev int64) (*clientv3.Event, error) {
 	resp, err := s.Get(ctx, key)
 	if err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func LockState(ctx context.Context, s *Store, name string) (ClaimState, error) {
 	if err := keyspace.ValidateName("lock", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
-	return claimReader{s, s.keys.LockKeys(name)}.state(ctx)
+	return claimReader{s, s.Keys().LockKeys(name)}.state(ctx)
 }
 
 // LeadershipState reads, without a session, who leads an election and who waits.
@@ -77,7 +77,7 @@ func LeadershipState(ctx context.Context, s *Store, name string) (ClaimState, er
 	if err := keyspace.ValidateName("election", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
-	return claimReader{s, s.keys.ElectionKeys(name)}.state(ctx)
+	return claimReader{s, s.Keys().ElectionKeys(name)}.state(ctx)
 }
 
 // SemaphoreState reads, without a session, who holds the permits of a semaphore, by
@@ -87,7 +87,7 @@ func SemaphoreState(ctx context.Context, s *Store, name string) ([]ClaimState, e
 	if err := keyspace.ValidateName("semaphore", name); err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	c := claimReader{s, s.keys.PermitKeys(name)}
+	c := claimReader{s, s.Keys().PermitKeys(name)}
 	v, err := c.read(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", c.keys.What, err)
@@ -135,19 +135,19 @@ func statesOf(k keyspace.ClaimKeys, v claimView) (all []ClaimState) {
 // LockStates reads, without a session, all locks that are held or waited for, by name
 // and at one revision. It blocks as [Store.List] does.
 func LockStates(ctx context.Context, s *Store) ([]ClaimState, error) {
-	return claimStates(ctx, s, s.keys.Locks(), s.keys.LockKeys)
+	return claimStates(ctx, s, s.Keys().Locks(), s.Keys().LockKeys)
 }
 
 // ElectionStates reads all elections that have a leader or candidates, as
 // [LockStates] does.
 func ElectionStates(ctx context.Context, s *Store) ([]ClaimState, error) {
-	return claimStates(ctx, s, s.keys.Elections(), s.keys.ElectionKeys)
+	return claimStates(ctx, s, s.Keys().Elections(), s.Keys().ElectionKeys)
 }
 
 // SemaphoreStates reads the permits of all semaphores, as [LockStates] and
 // [SemaphoreState] do.
 func SemaphoreStates(ctx context.Context, s *Store) ([]ClaimState, error) {
-	return claimStates(ctx, s, s.keys.Semaphores(), s.keys.PermitKeys)
+	return claimStates(ctx, s, s.Keys().Semaphores(), s.Keys().PermitKeys)
 }
 
 // claimStates reads all claims under a prefix with two requests: their keys, and the
@@ -188,7 +188,7 @@ func sessionsAt(ctx context.Context, s *Store, rev int64, claims int) (map[strin
 	if claims == 0 {
 		return nil, nil
 	}
-	created, prefix := map[string]int64{}, s.keys.Sessions()
+	created, prefix := map[string]int64{}, s.Keys().Sessions()
 	_, err := s.Scan(ctx, prefix, rev, func(kvs []*mvccpb.KeyValue) bool {
 		for _, kv := range kvs {
 			created[string(kv.Key[len(prefix):])] = kv.CreateRevision
@@ -203,17 +203,17 @@ func sessionsAt(ctx context.Context, s *Store, rev int64, claims int) (map[strin
 
 // LockNames lists the locks that are held or waited for, sorted.
 func LockNames(ctx context.Context, s *Store) ([]string, error) {
-	return claimNames(ctx, s, s.keys.Locks(), s.keys.LockKeys)
+	return claimNames(ctx, s, s.Keys().Locks(), s.Keys().LockKeys)
 }
 
 // ElectionNames lists the elections that have a leader or candidates, sorted.
 func ElectionNames(ctx context.Context, s *Store) ([]string, error) {
-	return claimNames(ctx, s, s.keys.Elections(), s.keys.ElectionKeys)
+	return claimNames(ctx, s, s.Keys().Elections(), s.Keys().ElectionKeys)
 }
 
 // SemaphoreNames lists the semaphores that are held or waited for, sorted.
 func SemaphoreNames(ctx context.Context, s *Store) ([]string, error) {
-	return claimNames(ctx, s, s.keys.Semaphores(), s.keys.PermitKeys)
+	return claimNames(ctx, s, s.Keys().Semaphores(), s.Keys().PermitKeys)
 }
 
 func claimNames(ctx context.Context, s *Store, prefix string, keys func(name string) keyspace.ClaimKeys) ([]string, error) {

@@ -118,7 +118,7 @@ type claimCase struct {
 	name, builder string
 	build         func(w *claimWorld) Txn
 	closes        []string
-	left          []string // What is there afterwards
+	left          []string // what is there afterwards
 }
 
 var claimCases = []claimCase{

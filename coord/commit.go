@@ -23,7 +23,7 @@ import (
 // nothing to the ops that writes under Leasekit's own root; at most 60 puts,
 // deletes and nested Txns are accepted. Ranges travel alone.
 func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (Result, error) {
-	if err := CheckOps(s.store.keys, ops); err != nil {
+	if err := CheckOps(s.store.Keys(), ops); err != nil {
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	// The fences are in the same Txn as the writes: a check before it would be

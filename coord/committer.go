@@ -100,7 +100,7 @@ func ownLane(ctx context.Context, s *Store, identity string) (c *Committer, done
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
-			s.log.Debug("close lane", zap.Error(err))
+			s.Log().Debug("close lane", zap.Error(err))
 		}
 	}
 }

@@ -38,11 +38,11 @@ func TestLostLaneCertainlyNotApplied(t *testing.T) {
 			return err
 		},
 		"lane key deleted": func(w *world, _ clientv3.LeaseID) error {
-			_, err := w.client.Delete(t.Context(), w.store.keys.Lanes(), clientv3.WithPrefix())
+			_, err := w.client.Delete(t.Context(), w.store.Keys().Lanes(), clientv3.WithPrefix())
 			return err
 		},
 		"lane key overwritten": func(w *world, lease clientv3.LeaseID) error {
-			_, err := w.client.Put(t.Context(), w.store.keys.Lane("test."+keyspace.Hex16(uint64(lease)), 0), "x")
+			_, err := w.client.Put(t.Context(), w.store.Keys().Lane("test."+keyspace.Hex16(uint64(lease)), 0), "x")
 			return err
 		},
 	} {

@@ -38,7 +38,7 @@ type faultBackend struct {
 	backend
 
 	mu       sync.Mutex
-	plan     func(n int, t Txn) fate // N counts from 1
+	plan     func(n int, t Txn) fate // n counts from 1
 	readPlan func(n int) error
 	n, reads int
 	late     []Txn
@@ -318,7 +318,7 @@ func (w *world) version(t *testing.T, name string) int64 {
 // lanes is how many keys there are under lanes/.
 func (w *world) lanes(t *testing.T) int64 {
 	t.Helper()
-	resp, err := w.client.Get(within(t), w.store.keys.Lanes(), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	resp, err := w.client.Get(within(t), w.store.Keys().Lanes(), clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func ForceRelease(ctx context.Context, s *Store, seen ClaimState, to, actor, rea
 
 // forceWith tries until the outcome is known; why goes into the record.
 func forceWith(ctx context.Context, s *Store, c *Committer, seen ClaimState, to string, why holderRecord) error {
-	txns := claimTxns{space: s.keys, keys: seen.keys}
+	txns := claimTxns{space: s.Keys(), keys: seen.keys}
 	fence := Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
 	for try := 0; ; try++ {
 		v, err := claimReader{s, seen.keys}.read(ctx)

@@ -192,7 +192,7 @@ func notRead(err error) claims.Outcome {
 // followed finds out what followed the claim, after a try of which that is not known:
 // wrote are the nonces that the tries have written.
 func (h *Hold) followed(ctx context.Context, wrote []string) (claims.Verdict, error) {
-	ev, err := h.c.s.store.next(ctx, h.fence.Key, int64(h.fence.Token))
+	ev, err := h.c.s.store.NextChange(ctx, h.fence.Key, int64(h.fence.Token))
 	if err != nil {
 		return claims.Unsure, err
 	}

@@ -148,7 +148,7 @@ func (l *line) forceFree() {
 func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 	t.Parallel()
 	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t)) // others need their history
-	l := &line{world: w, t: t, keys: w.store.keys.LockKeys("l")}
+	l := &line{world: w, t: t, keys: w.store.Keys().LockKeys("l")}
 	a := l.session(t)
 	h := <-l.acquires(within(t), a)
 	l.lostWith(a, "delete slot,", false, func() {

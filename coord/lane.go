@@ -140,7 +140,7 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 		case err == nil && resp.Succeeded:
 			l.last = resp.Header.Revision
 			if doubt != nil {
-				s.log.Debug("lost answer: the batch was not applied", zap.String("lane", l.key), zap.Int("try", try))
+				s.Log().Debug("lost answer: the batch was not applied", zap.String("lane", l.key), zap.Int("try", try))
 			}
 			settleAll(way.life, s, units, resp, lean)
 			return nil
@@ -167,7 +167,7 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 		}
 		doubt = err //mutant:answer-lost
 		tell(units, err)
-		s.log.Debug("answer lost, repeat batch", zap.String("lane", l.key), zap.Int("try", try), zap.Error(err))
+		s.Log().Debug("answer lost, repeat batch", zap.String("lane", l.key), zap.Int("try", try), zap.Error(err))
 		// The loop's head or the next try's error tells when a ctx ends meanwhile.
 		_ = pause(way.urgent, try)
 	}
@@ -286,7 +286,7 @@ func (l *lane) unmoved(resp *clientv3.TxnResponse) bool {
 func (l *lane) lost(way route, s *Store, units []*unit, got *pb.RangeResponse, nonce string, doubt error) error {
 	if rev := holds(got, nonce); rev > 0 {
 		l.last = rev
-		s.log.Debug("lost answer: the batch was applied", zap.String("lane", l.key), zap.Int64("revision", rev))
+		s.Log().Debug("lost answer: the batch was applied", zap.String("lane", l.key), zap.Int64("revision", rev))
 		l.resolve(way.life, s, units, rev)
 		return nil
 	}

@@ -179,7 +179,7 @@ func lateChangesNothing(t *testing.T, w *world, c *Committer) {
 	if after := w.dump(t); after != before {
 		t.Errorf("a late original changed\n%s to\n%s", before, after)
 	}
-	mustApply(t, c, putTxn(w.store.keys.Root()+"other", ""))
+	mustApply(t, c, putTxn(w.store.Keys().Root()+"other", ""))
 	w.late = again
 	w.deliver(t)
 	if after := w.dump(t); after != before {

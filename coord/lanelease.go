@@ -32,7 +32,7 @@ func (c *Committer) openLane() (*lane, error) {
 	c.opened++
 	c.mu.Unlock()
 	l := &lane{
-		key: c.store.keys.Lane(c.identity+"."+keyspace.Hex16(uint64(lease)), n), lease: lease,
+		key: c.store.Keys().Lane(c.identity+"."+keyspace.Hex16(uint64(lease)), n), lease: lease,
 		plain: c.plain, requests: &c.requests, ended: make(chan struct{}),
 	}
 	c.wg.Go(func() { c.renewLane(l) })
@@ -59,7 +59,7 @@ func (c *Committer) renewLane(l *lane) {
 
 // renewLaneOnce tries until an answer came; false means that the lease is gone.
 func (c *Committer) renewLaneOnce(id clientv3.LeaseID) bool {
-	r := c.store.backend.renewer(id)
+	r := c.store.Renewer(id)
 	defer r.close()
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(c.ctx, requestTimeout)
@@ -71,7 +71,7 @@ func (c *Committer) renewLaneOnce(id clientv3.LeaseID) bool {
 		if pause(c.ctx, try) != nil {
 			return true
 		}
-		c.store.log.Debug("renew lane", zap.Error(err))
+		c.store.Log().Debug("renew lane", zap.Error(err))
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *Committer) endLane(l *lostLane) {
 		if err == nil {
 			break
 		}
-		c.store.log.Debug("end lane", zap.String("lane", l.lane.key), zap.Error(err))
+		c.store.Log().Debug("end lane", zap.String("lane", l.lane.key), zap.Error(err))
 		if !sleep(c.ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
 			return // Close ends it
 		}
@@ -160,7 +160,7 @@ func (l *lane) end() {
 // revoke ends the lane where nothing can be put any more, and returns what the lane
 // held at its end. An error means that the outcome of what was sent cannot be read.
 func (l *lane) revoke(ctx context.Context, s *Store) (*pb.RangeResponse, error) {
-	rev, err := s.revoke(ctx, l.lease)
+	rev, err := s.RevokeAt(ctx, l.lease)
 	if err != nil {
 		return nil, err
 	}

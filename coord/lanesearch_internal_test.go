@@ -37,7 +37,7 @@ type heldAnswer struct {
 // heldBackend is etcd in memory behind a network that moves only when it is told to.
 // Writes wait for their fate; reads, and what concerns leases, are answered at once.
 type heldBackend struct {
-	backend // What is not played panics
+	backend // what is not played panics
 
 	mu   sync.Mutex
 	etcd memetcd.Store
@@ -118,7 +118,7 @@ type laneRun struct {
 	// however they were applied.
 	lost, foreign, ended, compacted, closed, denied int
 	exists                                          bool       // the job is there before
-	lean                                            bool       // What is committed first shares a compare and a lean batch
+	lean                                            bool       // what is committed first shares a compare and a lean batch
 	excused                                         bool       // an outcome may stay unknown
 	twice                                           *twoWrites // is played, where it is set
 	pending                                         map[string]*Pending
@@ -273,7 +273,7 @@ func (r *laneRun) run() error {
 	first, then := r.laneTxns()
 	if r.lean {
 		c.plain = 0
-		r.pending["gate"] = c.Go(putTxn(r.data+"gate", "1")) // What comes meanwhile travels together
+		r.pending["gate"] = c.Go(putTxn(r.data+"gate", "1")) // what comes meanwhile travels together
 	}
 	r.pending["job"], r.pending["blind"] = c.Go(first[0]), c.Go(first[1])
 	err = r.play(func() bool {
@@ -313,7 +313,7 @@ func (r *laneRun) play(more func() bool) error {
 		m.do()
 	}
 	r.close(time.Minute)
-	for r.b.lateNow() > 0 { // What is late arrives after all
+	for r.b.lateNow() > 0 { // what is late arrives after all
 		r.arrive(0)
 	}
 	return nil

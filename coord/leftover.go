@@ -33,7 +33,7 @@ func DeleteLeftovers(ctx context.Context, s *Store, seen []*mvccpb.KeyValue) (er
 	errs = make([]error, len(seen))
 	pending := make([]*Pending, len(seen))
 	for i, kv := range seen {
-		txn, err := leftoverTxns{s.keys}.remove(kv)
+		txn, err := leftoverTxns{s.Keys()}.remove(kv)
 		if err != nil {
 			errs[i] = err
 			continue

@@ -19,13 +19,13 @@ type Lock struct {
 // NewLock returns the lock of that name for a session. A bad name shows in the
 // first call.
 func NewLock(s *Session, name string) *Lock {
-	return &Lock{c: newClaimable(s, s.store.keys.LockKeys(name)), err: keyspace.ValidateName("lock", name)}
+	return &Lock{c: newClaimable(s, s.store.Keys().LockKeys(name)), err: keyspace.ValidateName("lock", name)}
 }
 
 // Leadership returns the leadership of an election as a lock: the claim on
 // which package election stands. Its waiters are the election's candidates.
 func (s *Session) Leadership(name string) *Lock {
-	return &Lock{c: newClaimable(s, s.store.keys.ElectionKeys(name)), err: keyspace.ValidateName("election", name)}
+	return &Lock{c: newClaimable(s, s.store.Keys().ElectionKeys(name)), err: keyspace.ValidateName("election", name)}
 }
 
 // Acquire waits in line and returns the hold: first come, first served, among
@@ -57,7 +57,7 @@ func NewSemaphore(s *Session, name string, permits int) *Semaphore {
 		err = &fault.InputError{Field: "permits", Value: fmt.Sprint(permits), Reason: fmt.Sprintf("it is between 1 and %d", keyspace.MaxPermits)}
 		permits = 1
 	}
-	return &Semaphore{Lock{c: newClaimable(s, s.store.keys.SemaphoreKeys(name, permits)), err: err}}
+	return &Semaphore{Lock{c: newClaimable(s, s.store.Keys().SemaphoreKeys(name, permits)), err: err}}
 }
 
 // Acquire waits in line for a permit: see [Lock.Acquire].

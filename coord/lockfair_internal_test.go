@@ -12,7 +12,7 @@ import (
 // lockKeepers are taken away one at a time, to see that each is needed.
 type lockKeepers struct {
 	noBook    bool // an acquisition is forgotten whose answer is lost
-	hasty     bool // What is on its way is not waited for
+	hasty     bool // what is on its way is not waited for
 	unread    bool // "not ours any more" counts as our own doing
 	noHandOff bool // a release that lost a race is not tried again
 }

@@ -67,7 +67,7 @@ type line struct {
 
 func newLine(t *testing.T) *line {
 	w := newWorld(t)
-	return &line{world: w, t: t, keys: w.store.keys.LockKeys("l")}
+	return &line{world: w, t: t, keys: w.store.Keys().LockKeys("l")}
 }
 
 // acquires starts to acquire; the channel gets the hold.
@@ -122,7 +122,7 @@ func (l *line) nothingLeft(sessions ...*Session) {
 		}
 	}
 	l.deliver(l.t)
-	resp, err := l.client.Get(within(l.t), l.store.keys.Locks(), clientv3.WithPrefix())
+	resp, err := l.client.Get(within(l.t), l.store.Keys().Locks(), clientv3.WithPrefix())
 	if err != nil || resp.Count != 0 {
 		l.t.Errorf("left behind: %v %v", resp.Kvs, err)
 	}

@@ -108,7 +108,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 		close(m.synced)
 	})
 	wg.Wait()
-	if m.store.client.Err() != nil && errors.Is(context.Cause(ctx), fault.ErrClientClosed) {
+	if m.store.IsClosed() && errors.Is(context.Cause(ctx), fault.ErrClientClosed) {
 		return fault.ErrClientClosed
 	}
 	return nil
@@ -127,10 +127,10 @@ func (m *Mirror) pulse(ctx context.Context) {
 			continue // there is no stream, and asking would open one
 		}
 		reqCtx, cancel := context.WithTimeout(m.store.watchContext(ctx, m.stream(m.streams.Load())), m.quiet)
-		err := m.store.backend.requestProgress(reqCtx)
+		err := m.store.RequestProgress(reqCtx)
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			m.store.log.Debug("request watch progress", zap.Error(err))
+			m.store.Log().Debug("request watch progress", zap.Error(err))
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (m *Mirror) stream(n int64) string { return fmt.Sprintf("mirror-%s-%d", m.i
 // it done.
 func (m *Mirror) leave(n int64) {
 	if m.streams.CompareAndSwap(n, n+1) {
-		m.store.streams.Add(1) // What Store.Watch starts from now on stays away too
+		m.store.LeaveStreams() // what Store.Watch starts from now on stays away too
 	}
 }
 
@@ -157,10 +157,10 @@ var errRelist = errors.New("list again")
 // follow keeps one prefix for as long as ctx lives.
 func (m *Mirror) follow(ctx context.Context, f *feed) {
 	for try := 0; ctx.Err() == nil; try++ {
-		before, rewound := m.store.high.read(), m.store.Rewound()
+		before, rewound := m.store.Seen(), m.store.Rewound()
 		if err := m.list(ctx, f); err != nil {
 			if ctx.Err() == nil {
-				m.store.log.Warn("list", zap.String("prefix", f.prefix), zap.Error(err))
+				m.store.Log().Warn("list", zap.String("prefix", f.prefix), zap.Error(err))
 			}
 			_ = pause(ctx, try) // a ctx that ended ends the loop
 			continue
@@ -177,7 +177,7 @@ func (m *Mirror) follow(ctx context.Context, f *feed) {
 				watchTry = 0
 			}
 			if err != nil && ctx.Err() == nil {
-				m.store.log.Debug("watch", zap.String("prefix", f.prefix), zap.Error(err))
+				m.store.Log().Debug("watch", zap.String("prefix", f.prefix), zap.Error(err))
 			}
 			_ = pause(ctx, watchTry)
 		}
@@ -278,7 +278,7 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse, before mark) error {
 	if err := resp.Err(); err != nil {
 		if isCompacted(err) || resp.CompactRevision != 0 { //mutant:mirror-compacted
-			m.store.log.Debug("list again: the watch's revision is compacted", zap.String("prefix", f.prefix))
+			m.store.Log().Debug("list again: the watch's revision is compacted", zap.String("prefix", f.prefix))
 			return errRelist
 		}
 		return err
@@ -296,7 +296,7 @@ func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse,
 	}
 	f.apply(resp)
 	// The events have happened, so no linearizable answer may be below them.
-	m.store.high.raise(before, f.rev)
+	m.store.Reached(before, f.rev)
 	return nil
 }
 

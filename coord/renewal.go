@@ -97,7 +97,7 @@ func (s *Session) watchClock() {
 		case <-t.C:
 		case <-s.rewound: //mutant:rewind-ends-session
 			s.end(fault.ErrHistoryRewound)
-		case <-s.store.client.Done():
+		case <-s.store.Closed():
 			s.end(fmt.Errorf("%w: %w", fault.ErrSessionLost, fault.ErrClientClosed))
 		case <-s.Done():
 		}

@@ -20,7 +20,7 @@ func resumeSession(ctx context.Context, store *Store, cfg SessionConfig) (*Sessi
 		return nil, fmt.Errorf("%s: %w", what, &fault.InputError{Field: "session", Value: cfg.Resume, Reason: "it is <identity>.<16 hex digits>"})
 	}
 	rewound := store.Rewound()
-	key := store.keys.Session(cfg.Resume)
+	key := store.Keys().Session(cfg.Resume)
 	resp, err := store.Get(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)

@@ -157,8 +157,8 @@ func newSession(store *Store, cfg SessionConfig, id string, lease clientv3.Lease
 	s := &Session{
 		store: store, committer: NewCommitter(store, cfg.Identity),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
-		id: id, identity: cfg.Identity, key: store.keys.Session(id), lease: lease,
-		renewer: store.backend.renewer(lease), trust: trust{ttl: ttl},
+		id: id, identity: cfg.Identity, key: store.Keys().Session(id), lease: lease,
+		renewer: store.Renewer(lease), trust: trust{ttl: ttl},
 		rewound: rewound, recheck: make(chan struct{}, 1),
 	}
 	s.life, s.kill = context.WithCancelCause(context.Background())

@@ -15,7 +15,7 @@ import (
 // own success falsifies its guard for ever, because the name is unique and the
 // lease dies with the key. It also creates meta, once per root, and reads it.
 func createSessionKey(ctx context.Context, store *Store, key, value, nonce string, lease clientv3.LeaseID) (int64, error) {
-	meta := store.keys.Meta()
+	meta := store.Keys().Meta()
 	txn, mayWrite := sessionTxn(key, value, lease, meta, true), true
 	for try := 0; ; try++ {
 		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)

@@ -65,6 +65,32 @@ func newStore(b backend, keys keyspace.Keyspace, log *zap.Logger) *Store {
 // Keys is the store's keyspace.
 func (s *Store) Keys() keyspace.Keyspace { return s.keys }
 
+// Log is where the store, and what is built on it, says what no caller sees.
+func (s *Store) Log() *zap.Logger { return s.log }
+
+// Closed is closed when the client was closed.
+func (s *Store) Closed() <-chan struct{} { return s.client.Done() }
+
+// IsClosed tells whether the client was closed.
+func (s *Store) IsClosed() bool { return s.client.Err() != nil }
+
+// Renewer renews one lease on a stream of its own. Its owner closes it.
+func (s *Store) Renewer(id clientv3.LeaseID) renewer { return s.backend.renewer(id) }
+
+// RequestProgress asks the watches of ctx's stream for a sign of life: see
+// [Store.WatchContext].
+func (s *Store) RequestProgress(ctx context.Context) error { return s.backend.requestProgress(ctx) }
+
+// Seen is the highest revision that the cluster is known to have reached.
+func (s *Store) Seen() mark { return s.high.read() }
+
+// Reached lifts what was seen to rev, which was reported to a request that was sent
+// after before was read.
+func (s *Store) Reached(before mark, rev int64) { s.high.raise(before, rev) }
+
+// LeaveStreams moves what [Store.Watch] starts from now on to another stream.
+func (s *Store) LeaveStreams() { s.streams.Add(1) }
+
 // Get reads one key or range, linearizably. It blocks until the answer, ctx's
 // end, or 3 s have passed. With [ErrHistoryRewound], and only with that error,
 // there is an answer too: what the cluster holds now.
@@ -164,13 +190,13 @@ const revokeTries = 3
 // blocks until the answer, ctx's end, or three requests without an answer; after
 // an error the lease may or may not be gone.
 func (s *Store) Revoke(ctx context.Context, id clientv3.LeaseID) error {
-	_, err := s.revoke(ctx, id)
+	_, err := s.RevokeAt(ctx, id)
 	return err
 }
 
-// revoke is Revoke; rev is the revision at which the lease's keys went, 0 when nothing
+// RevokeAt is Revoke; rev is the revision at which the lease's keys went, 0 when nothing
 // tells: then the lease was gone, or an answer was lost.
-func (s *Store) revoke(ctx context.Context, id clientv3.LeaseID) (rev int64, err error) {
+func (s *Store) RevokeAt(ctx context.Context, id clientv3.LeaseID) (rev int64, err error) {
 	for try := 0; ; try++ {
 		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
 		rev, err := s.backend.revoke(reqCtx, id)

@@ -111,7 +111,7 @@ const (
 	stepGranted step = iota // the claim is ours already
 	stepTake                // claim slot
 	stepEnqueue             // put a waiting entry
-	stepFollow              // Wait for the entry before ours
+	stepFollow              // wait for the entry before ours
 	stepHead                // we are next: wait for the slots and their owners
 	stepGone                // our entry was taken away, and no claim given for it
 )
