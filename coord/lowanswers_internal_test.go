@@ -13,28 +13,6 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// One rewind is announced once, however many requests run into it, and what was sent
-// before it does not lift the new history's mark.
-func TestHighWater(t *testing.T) {
-	h := newHighWater()
-	h.raise(h.read(), 100)
-	before := h.read()
-	if !h.rewind(before, 40) {
-		t.Error("a rewind is no news")
-	}
-	if h.rewind(before, 41) {
-		t.Error("another request ran into the same rewind, and it was announced again")
-	}
-	h.raise(before, 100)
-	if got := h.read().rev; got != 40 {
-		t.Errorf("the mark is at %d, lifted by an answer from before the rewind; want 40", got)
-	}
-	h.raise(h.read(), 50)
-	if got := h.read().rev; got != 50 {
-		t.Errorf("the mark is at %d, want 50", got)
-	}
-}
-
 // lowOnce gives one get a revision that is too low.
 type lowOnce struct {
 	*stubEtcd
@@ -185,7 +163,7 @@ func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 		rewound := s.Rewound()
 		b.rewind(60)
 		created := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: b.rev}, Created: true}
-		if err := m.take(t.Context(), f, created, s.high.read()); err != nil {
+		if err := m.take(t.Context(), f, created, s.Seen()); err != nil {
 			t.Fatal(err)
 		}
 		select {

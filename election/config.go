@@ -37,7 +37,7 @@ type Config struct {
 }
 
 const (
-	maxTTL   = 24 * time.Hour // What a session may have
+	maxTTL   = 24 * time.Hour // what a session may have
 	maxGrace = 100 * 365 * 24 * time.Hour
 )
 

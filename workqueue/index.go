@@ -34,7 +34,7 @@ type index struct {
 	deaths      []death // session ends of late, oldest first, for telling a cut from a pill
 	workers     map[string]workerRecord
 	workersGen  int
-	claimTime   time.Duration // What a claim by this process takes of late
+	claimTime   time.Duration // what a claim by this process takes of late
 	config      config
 	configRev   int64
 
@@ -53,7 +53,7 @@ type index struct {
 type change struct {
 	gone bool
 	rev  int64   // it has happened by then
-	now  *record // What is there, nil when it is gone or cannot be read
+	now  *record // what is there, nil when it is gone or cannot be read
 }
 
 // watcher is a claim that follows its job.

@@ -139,7 +139,7 @@ func listJobs(ctx context.Context, store *coord.Store, queues []string, f Filter
 						return
 					}
 				}
-				all[i] = nil // What has been yielded need not be kept
+				all[i] = nil // what has been yielded need not be kept
 			}
 			all = all[read:]
 		}
@@ -353,7 +353,7 @@ func (l *listing) yield(limit int, yield func(*Job, error) bool) (n int, more bo
 		if limit > 0 && n >= limit {
 			return n, true
 		}
-		l.rows[i] = row{} // What has been yielded need not be kept
+		l.rows[i] = row{} // what has been yielded need not be kept
 		var err error
 		if r.job == nil {
 			r.job, err = l.decode(r.kv)

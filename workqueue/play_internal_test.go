@@ -40,9 +40,9 @@ type play struct {
 	etcd     memetcd.Store
 	actors   []actor
 	late     []*message // whose senders gave up, in their order
-	last     []*message // What arrived last, per actor, for twice
+	last     []*message // what arrived last, per actor, for twice
 	calls    []outcome  // by call
-	told     spec       // What must be so in etcd
+	told     spec       // what must be so in etcd
 	backup   *backup
 	exported *exportedJob
 
@@ -98,7 +98,7 @@ type actor struct {
 	book    []booked // of its session's claims, as this process keeps it
 	script  []string // claims that are used by their tokens
 	reg     registered
-	doubt   bool     // What became of a closing is read, once that can change no more
+	doubt   bool     // what became of a closing is read, once that can change no more
 	hold    *hold    // the claim that a worker works on
 	flight  *message // under way
 	unsure  bool     // flight repeats a request whose outcome is unknown
@@ -121,7 +121,7 @@ type message struct {
 	verb, job string
 	builder   string
 	txn       coord.Txn
-	seen      located // What it was made of
+	seen      located // what it was made of
 	n         next
 	to        session // the claimer
 	toWho     int
@@ -137,7 +137,7 @@ type message struct {
 	regRev    int64
 	with      string      // enqueued together with a completion
 	under     coord.Fence // a completion's second fence: a dispatcher's term
-	payload   string      // What an edit, or an enqueue, gives it
+	payload   string      // what an edit, or an enqueue, gives it
 	repair    repair
 }
 

@@ -270,7 +270,7 @@ func (r *replay) config(queue string, ev *Event) {
 	var c struct {
 		Paused bool `json:"paused"`
 	}
-	_ = json.Unmarshal(ev.Value, &c) // What cannot be read pauses nothing
+	_ = json.Unmarshal(ev.Value, &c) // what cannot be read pauses nothing
 	paused := c.Paused && !ev.Delete
 	if paused == r.paused[queue] {
 		return

@@ -154,7 +154,7 @@ func progressEvent(p keyspace.ParsedKey, c keyChange) *eventItem {
 		Token string    `json:"token"`
 		At    time.Time `json:"at"`
 	}
-	_ = json.Unmarshal(c.now.Value, &note) // What cannot be read is left out
+	_ = json.Unmarshal(c.now.Value, &note) // what cannot be read is left out
 	return &eventItem{Type: evProgress, Queue: p.Queue, ID: p.ID, Token: note.Token, Time: note.At}
 }
 
@@ -170,7 +170,7 @@ func configEvent(p keyspace.ParsedKey, c keyChange) *eventItem {
 		At     time.Time `json:"at"`
 	}
 	var old, now config
-	_ = json.Unmarshal(valueOf(c.old), &old) // What cannot be read counts as empty
+	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
 	_ = json.Unmarshal(c.now.Value, &now)
 	e := &eventItem{Type: evConfigured, Queue: p.Queue, Actor: now.Actor, Detail: now.Reason}
 	switch {
@@ -203,7 +203,7 @@ func comeAndGo(p keyspace.ParsedKey, c keyChange, come, gone string) *eventItem 
 	}
 	if p.Kind == "sessions" && c.now != nil {
 		var s sessionInfo
-		_ = json.Unmarshal(c.now.Value, &s) // What cannot be read is left out
+		_ = json.Unmarshal(c.now.Value, &s) // what cannot be read is left out
 		e.Time = s.Opened
 		if s.Host != "" {
 			e.Detail = "on " + s.Host
@@ -224,7 +224,7 @@ func holderEvent(p keyspace.ParsedKey, c keyChange, noun, taken, free string) *e
 		Reason string    `json:"reason"`
 	}
 	var old, now holder
-	_ = json.Unmarshal(valueOf(c.old), &old) // What cannot be read counts as empty
+	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
 	_ = json.Unmarshal(valueOf(c.now), &now)
 	e := &eventItem{Name: refName(noun, p.Name)}
 	switch {

@@ -168,7 +168,7 @@ func (w *walk) back(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if before.unread != nil || after.unread != nil { // What was there, nobody can tell; before it somebody may
+		if before.unread != nil || after.unread != nil { // what was there, nobody can tell; before it somebody may
 			w.unread = true
 		} else if e := jobEvent(rev, before, after); e != nil {
 			w.events = append(w.events, *e)

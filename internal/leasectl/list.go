@@ -190,7 +190,7 @@ func watchPrefix(ctx context.Context, store *coord.Store, prefix string, tell fu
 			}
 			continue
 		}
-		tell(nil) // What happened before the watch began
+		tell(nil) // what happened before the watch began
 		for w := range store.Watch(ctx, prefix, resp.Header.Revision+1, clientv3.WithPrefix()) {
 			if w.Err() != nil {
 				break

@@ -125,7 +125,7 @@ func (a *app) underSession(ctx context.Context, c *connection, name string, argv
 	defer func() {
 		closing, cancel := a.bounded(context.WithoutCancel(ctx))
 		defer cancel()
-		_ = s.Close(closing) // What it could not give back ends with its lease
+		_ = s.Close(closing) // what it could not give back ends with its lease
 	}()
 	h, err := a.acquire(ctx, s, name, o)
 	if errors.Is(err, coord.ErrSessionLost) {

@@ -59,7 +59,7 @@ type station struct {
 	queue  *workqueue.Queue
 	dir    string
 
-	endpoints string // What the processes are told
+	endpoints string // what the processes are told
 }
 
 const (

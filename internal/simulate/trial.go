@@ -26,7 +26,7 @@ type trial struct {
 	keys    keyspace.Keyspace
 	admin   *clientv3.Client // the run's, not an agent's
 	life    context.Context  // ends when the trial is over
-	aside   sync.WaitGroup   // What faults have running beside the agents
+	aside   sync.WaitGroup   // what faults have running beside the agents
 	story   *chronicle
 	witness *witness
 	outside *outside

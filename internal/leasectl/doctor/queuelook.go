@@ -31,7 +31,7 @@ type queueLook struct {
 	}
 	configRev  int64
 	configErr  error  // why it cannot be read, so that nothing is claimed
-	configText string // What it is then, quoted, of which a long one is cut
+	configText string // what it is then, quoted, of which a long one is cut
 	workers    map[string]*worker
 
 	// where tells in which directories a job's records are.
