@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -69,7 +70,7 @@ func (a *acquisition) run(ctx context.Context, wait bool) (*Hold, error) {
 	h, err := a.take(ctx, slotView{key: a.keys.Slot(rand.IntN(a.keys.N))})
 	for lost := 0; h == nil && err == nil; lost++ {
 		if lost >= atOnce {
-			if err := pause(ctx, lost-atOnce); err != nil {
+			if err := etcdkv.Pause(ctx, lost-atOnce); err != nil {
 				return nil, err
 			}
 		}
@@ -94,10 +95,10 @@ func (a *acquisition) look(ctx context.Context) (claimView, error) {
 			return v, nil
 		case ctx.Err() != nil:
 			return claimView{}, fault.CauseOf(ctx)
-		case isAuthError(err):
+		case etcdkv.IsAuthError(err):
 			return claimView{}, err
 		}
-		if err := pause(ctx, try); err != nil {
+		if err := etcdkv.Pause(ctx, try); err != nil {
 			return claimView{}, err
 		}
 	}
@@ -153,14 +154,14 @@ func (a *acquisition) enqueue(ctx context.Context, v claimView) (ok bool, err er
 
 // do commits one of our Txns and remembers what may be left of it. The second get
 // of its Else is our session's key: without it nothing will ever succeed.
-func (a *acquisition) do(ctx context.Context, t Txn) (Result, error) {
+func (a *acquisition) do(ctx context.Context, t etcdkv.Txn) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, fault.CauseOf(ctx)
 	}
 	a.last = a.s.committer.Go(t)
 	r, err := a.last.Wait(ctx)
 	a.left = a.left || r.Succeeded || errors.Is(err, fault.ErrUnknown)
-	gone := isLeaseNotFound(err)
+	gone := etcdkv.IsLeaseNotFound(err)
 	if err == nil && !r.Succeeded {
 		kv := r.Get(1)
 		gone = kv == nil || kv.CreateRevision != a.me.rev
@@ -234,7 +235,7 @@ func (a *acquisition) leaveOnce(ctx context.Context) (done bool, err error) {
 
 // claimReader reads claims without a session.
 type claimReader struct {
-	store *Store
+	store *etcdkv.Store
 	keys  keyspace.ClaimKeys
 }
 
@@ -243,7 +244,7 @@ type claimReader struct {
 func (c claimReader) read(ctx context.Context) (claimView, error) {
 	for try := 0; ; try++ {
 		v, err := c.readOnce(ctx)
-		if err == nil || !isCompacted(err) || try >= 2 {
+		if err == nil || !etcdkv.IsCompacted(err) || try >= 2 {
 			return v, err
 		}
 	}

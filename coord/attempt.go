@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // Attempt sends one closing Txn and judges the answer, for the packages of Leasekit. The caller judges a refusal by its
 // Result: until then it is Again, as when a compare did not hold that is no fence.
-func (c *Committer) Attempt(ctx context.Context, t Txn) (Result, claims.Outcome) {
+func (c *Committer) Attempt(ctx context.Context, t etcdkv.Txn) (Result, claims.Outcome) {
 	if ctx.Err() != nil {
 		return Result{}, claims.Outcome{Verdict: claims.Again, Err: fmt.Errorf("%w: %w", fault.ErrNotSent, fault.CauseOf(ctx))}
 	}

@@ -6,15 +6,16 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // refuseWithoutLane settles units that were certainly not applied because of cause.
 // Where it is the lane that cannot be written, since etcd is full or denies it, a unit
 // that needs none is sent without: what frees space gets through.
-func refuseWithoutLane(way route, s *Store, units []*unit, cause error) {
-	stuck := isNoSpace(cause) || isDenied(cause)
-	cause = withWayOut(cause)
+func refuseWithoutLane(way route, s *etcdkv.Store, units []*unit, cause error) {
+	stuck := etcdkv.IsNoSpace(cause) || etcdkv.IsDenied(cause)
+	cause = etcdkv.WithWayOut(cause)
 	for _, u := range units {
 		if !stuck || !u.deletesOnce() {
 			u.settle(Result{}, cause)
@@ -56,23 +57,23 @@ var neverFixed = make(chan struct{})
 
 // flyBare sends a Txn without a lane until its outcome is known. A refusal after a lost
 // answer may be its own success: that is unknown.
-func flyBare(ctx context.Context, s *Store, t Txn) (Result, error) {
+func flyBare(ctx context.Context, s *etcdkv.Store, t etcdkv.Txn) (Result, error) {
 	var doubt error
 	for try := 0; ; try++ {
-		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		resp, err := s.txn(reqCtx, t)
+		reqCtx, cancel := context.WithTimeout(ctx, etcdkv.RequestTimeout)
+		resp, err := s.Txn(reqCtx, t)
 		cancel()
 		switch {
 		case err == nil && (resp.Succeeded || doubt == nil):
 			return judge((*pb.TxnResponse)(resp), resp.Header.Revision), nil
 		case err == nil:
 			return Result{}, fault.Unknown(doubt)
-		case notApplied(err) && doubt == nil:
+		case etcdkv.NotApplied(err) && doubt == nil:
 			return Result{}, err
 		case final(err, try) || ctx.Err() != nil:
 			return Result{}, fault.Unknown(doubt, err)
 		}
 		doubt = err
-		_ = pause(ctx, try) // the next try tells when ctx ended
+		_ = etcdkv.Pause(ctx, try) // the next try tells when ctx ended
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -15,7 +16,7 @@ import (
 // compares it, "r:k" reads it in Then, "e:k" reads it in Else, "D:k" deletes the
 // prefix k, "n:k" puts k in a nested Txn, "m:k" compares it there; "o" keeps its order.
 func unitOf(words string) *unit {
-	t := Txn{Origin: words}
+	t := etcdkv.Txn{Origin: words}
 	for word := range strings.FieldsSeq(words) {
 		kind, k, _ := strings.Cut(word, ":")
 		switch kind {
@@ -148,7 +149,7 @@ func TestComposeLimits(t *testing.T) {
 		return unitOf(strings.Join(words, " "))
 	}
 	large := func(n, bytes int) *unit {
-		return newUnit(Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprintf("l%d", n), strings.Repeat("x", bytes))}})
+		return newUnit(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprintf("l%d", n), strings.Repeat("x", bytes))}})
 	}
 	many := func(n int, make func(int) *unit) (units []*unit) {
 		for i := range n {
@@ -203,12 +204,12 @@ func TestComposedBatchesFitEtcd(t *testing.T) {
 	w := newWorld(t)
 	var queue []*unit
 	for i := range 130 {
-		t := Txn{}
+		t := etcdkv.Txn{}
 		for j := range i % 60 {
 			t.Then = append(t.Then, clientv3.OpPut(fmt.Sprintf("%s%d-%d", w.data, i, j), ""))
 		}
 		if i%7 == 0 { // nested, no evidence of its own
-			t = Txn{Then: []clientv3.Op{clientv3.OpTxn(nil, t.Then, nil)}}
+			t = etcdkv.Txn{Then: []clientv3.Op{clientv3.OpTxn(nil, t.Then, nil)}}
 		}
 		queue = append(queue, newUnit(t))
 	}
@@ -221,7 +222,7 @@ func TestComposedBatchesFitEtcd(t *testing.T) {
 	for len(queue) > 0 {
 		var units []*unit
 		units, queue = b.compose(queue, never, &openKeys{}, nil)
-		resp, err := w.backend.txn(within(t), l.wrap(units, keyspace.NewNonce(), false))
+		resp, err := w.Backend.Txn(within(t), l.wrap(units, keyspace.NewNonce(), false))
 		if err != nil || !resp.Succeeded {
 			t.Fatalf("a batch of %d: %v", len(units), err)
 		}

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -65,7 +66,7 @@ func (st ClaimState) Waiter(name string) (sid string, err error) {
 }
 
 // LockState reads, without a session, who holds a lock and who waits.
-func LockState(ctx context.Context, s *Store, name string) (ClaimState, error) {
+func LockState(ctx context.Context, s *etcdkv.Store, name string) (ClaimState, error) {
 	if err := keyspace.ValidateName("lock", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
@@ -73,7 +74,7 @@ func LockState(ctx context.Context, s *Store, name string) (ClaimState, error) {
 }
 
 // LeadershipState reads, without a session, who leads an election and who waits.
-func LeadershipState(ctx context.Context, s *Store, name string) (ClaimState, error) {
+func LeadershipState(ctx context.Context, s *etcdkv.Store, name string) (ClaimState, error) {
 	if err := keyspace.ValidateName("election", name); err != nil {
 		return ClaimState{}, fmt.Errorf("read state: %w", err)
 	}
@@ -83,7 +84,7 @@ func LeadershipState(ctx context.Context, s *Store, name string) (ClaimState, er
 // SemaphoreState reads, without a session, who holds the permits of a semaphore, by
 // number, and who waits. A permit that was never held, or was given back, does not
 // show: how many there are is only known to those who use them.
-func SemaphoreState(ctx context.Context, s *Store, name string) ([]ClaimState, error) {
+func SemaphoreState(ctx context.Context, s *etcdkv.Store, name string) ([]ClaimState, error) {
 	if err := keyspace.ValidateName("semaphore", name); err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
@@ -134,25 +135,25 @@ func statesOf(k keyspace.ClaimKeys, v claimView) (all []ClaimState) {
 
 // LockStates reads, without a session, all locks that are held or waited for, by name
 // and at one revision. It blocks as [Store.List] does.
-func LockStates(ctx context.Context, s *Store) ([]ClaimState, error) {
+func LockStates(ctx context.Context, s *etcdkv.Store) ([]ClaimState, error) {
 	return claimStates(ctx, s, s.Keys().Locks(), s.Keys().LockKeys)
 }
 
 // ElectionStates reads all elections that have a leader or candidates, as
 // [LockStates] does.
-func ElectionStates(ctx context.Context, s *Store) ([]ClaimState, error) {
+func ElectionStates(ctx context.Context, s *etcdkv.Store) ([]ClaimState, error) {
 	return claimStates(ctx, s, s.Keys().Elections(), s.Keys().ElectionKeys)
 }
 
 // SemaphoreStates reads the permits of all semaphores, as [LockStates] and
 // [SemaphoreState] do.
-func SemaphoreStates(ctx context.Context, s *Store) ([]ClaimState, error) {
+func SemaphoreStates(ctx context.Context, s *etcdkv.Store) ([]ClaimState, error) {
 	return claimStates(ctx, s, s.Keys().Semaphores(), s.Keys().PermitKeys)
 }
 
 // claimStates reads all claims under a prefix with two requests: their keys, and the
 // sessions as they were then.
-func claimStates(ctx context.Context, s *Store, prefix string, keys func(name string) keyspace.ClaimKeys) (all []ClaimState, err error) {
+func claimStates(ctx context.Context, s *etcdkv.Store, prefix string, keys func(name string) keyspace.ClaimKeys) (all []ClaimState, err error) {
 	resp, err := s.List(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
@@ -184,7 +185,7 @@ func claimStates(ctx context.Context, s *Store, prefix string, keys func(name st
 
 // sessionsAt reads at which revisions the sessions that lived then had begun.
 // Without claims it reads nothing: there is no owner to look up.
-func sessionsAt(ctx context.Context, s *Store, rev int64, claims int) (map[string]int64, error) {
+func sessionsAt(ctx context.Context, s *etcdkv.Store, rev int64, claims int) (map[string]int64, error) {
 	if claims == 0 {
 		return nil, nil
 	}
@@ -202,21 +203,21 @@ func sessionsAt(ctx context.Context, s *Store, rev int64, claims int) (map[strin
 }
 
 // LockNames lists the locks that are held or waited for, sorted.
-func LockNames(ctx context.Context, s *Store) ([]string, error) {
+func LockNames(ctx context.Context, s *etcdkv.Store) ([]string, error) {
 	return claimNames(ctx, s, s.Keys().Locks(), s.Keys().LockKeys)
 }
 
 // ElectionNames lists the elections that have a leader or candidates, sorted.
-func ElectionNames(ctx context.Context, s *Store) ([]string, error) {
+func ElectionNames(ctx context.Context, s *etcdkv.Store) ([]string, error) {
 	return claimNames(ctx, s, s.Keys().Elections(), s.Keys().ElectionKeys)
 }
 
 // SemaphoreNames lists the semaphores that are held or waited for, sorted.
-func SemaphoreNames(ctx context.Context, s *Store) ([]string, error) {
+func SemaphoreNames(ctx context.Context, s *etcdkv.Store) ([]string, error) {
 	return claimNames(ctx, s, s.Keys().Semaphores(), s.Keys().PermitKeys)
 }
 
-func claimNames(ctx context.Context, s *Store, prefix string, keys func(name string) keyspace.ClaimKeys) ([]string, error) {
+func claimNames(ctx context.Context, s *etcdkv.Store, prefix string, keys func(name string) keyspace.ClaimKeys) ([]string, error) {
 	resp, err := s.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // All claims are read at once, with as many requests for a hundred of them as for one, and what is read is what each one
@@ -17,7 +18,7 @@ func TestClaimStatesAskOnceForAll(t *testing.T) {
 	var rec etcdtest.Recorder
 	counted := etcdtest.Shared(t).Client(t, rec.DialOptions()...)
 	root := etcdtest.Root(t)
-	store, err := coord.NewStore(counted, root, nil)
+	store, err := etcdkv.NewStore(counted, root, nil)
 	must(t, err)
 	a, gone := lockSession(t, root), lockSession(t, root)
 	requests := map[int]int{}

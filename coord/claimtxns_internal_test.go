@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -116,67 +117,67 @@ func (w *claimWorld) view() claimView {
 // claimCase is one Txn in its own world.
 type claimCase struct {
 	name, builder string
-	build         func(w *claimWorld) Txn
+	build         func(w *claimWorld) etcdkv.Txn
 	closes        []string
 	left          []string // what is there afterwards
 }
 
 var claimCases = []claimCase{
-	{"take an absent slot", "take", func(w *claimWorld) Txn {
+	{"take an absent slot", "take", func(w *claimWorld) etcdkv.Txn {
 		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "me create ="}, []string{"slot me"}},
-	{"take a free slot", "take", func(w *claimWorld) Txn {
+	{"take a free slot", "take", func(w *claimWorld) etcdkv.Txn {
 		w.put(w.keys.Slot(0), record(holderRecord{Nonce: midClaim}))
 		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create ="}, []string{"slot me"}},
-	{"take from a dead owner", "take", func(w *claimWorld) Txn {
+	{"take from a dead owner", "take", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
 		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create =", livingOwner}, []string{"slot me"}},
-	{"take from a dead owner, after waiting", "take", func(w *claimWorld) Txn {
+	{"take from a dead owner, after waiting", "take", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
 		rev := w.waits(w.entry(), w.me)
 		return w.take(w.view().slots[0], w.me, w.entry(), rev, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create =", livingOwner, "entry mod ="}, []string{"slot me"}},
-	{"take what nobody can read", "take", func(w *claimWorld) Txn {
+	{"take what nobody can read", "take", func(w *claimWorld) etcdkv.Txn {
 		w.put(w.keys.Slot(0), "junk")
 		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "me create ="}, []string{"slot me"}},
-	{"enqueue", "enqueue", func(w *claimWorld) Txn {
+	{"enqueue", "enqueue", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
 		w.put(w.keys.Slot(1), record(holderRecord{Nonce: midClaim, Owner: w.heir.sid, OwnerRev: w.heir.rev}))
 		return w.enqueue(w.view(), w.me, w.entry(), w.lease, time.Now())
 	}, []string{"entry create =", "me create =", "slot mod =", "other slot mod ="}, []string{"slot owner", "other slot heir", "entry me"}},
-	{"release to the first in line", "release", func(w *claimWorld) Txn {
+	{"release to the first in line", "release", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
 		w.waits(w.heirEntry(), w.heir)
 		w.waits(w.entry(), w.me)
 		return w.released(f)
 	}, []string{"slot mod =", "slot value >", "slot value <", "heir create =", "heir entry mod ="}, []string{"slot heir", "entry me"}},
-	{"release to nobody", "release", func(w *claimWorld) Txn {
+	{"release to nobody", "release", func(w *claimWorld) etcdkv.Txn {
 		return w.released(w.claimed())
 	}, []string{"slot mod =", "slot value >", "slot value <", "waiters create ="}, nil},
-	{"release among foreign keys", "release", func(w *claimWorld) Txn {
+	{"release among foreign keys", "release", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
 		w.put(w.keys.Wait+"foreign", "junk")
 		return w.released(f)
 	}, []string{"slot mod =", "slot value >", "slot value <"}, []string{"slot -", "waiters/foreign"}},
-	{"transfer", "transfer", func(w *claimWorld) Txn {
+	{"transfer", "transfer", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
 		w.waits(w.entry(), w.me)
 		w.waits(w.heirEntry(), w.heir)
 		return w.transfer(f, w.view().entries[1], time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "heir create =", "heir entry mod ="}, []string{"slot heir", "entry me"}},
-	{"withdraw", "withdraw", func(w *claimWorld) Txn {
+	{"withdraw", "withdraw", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
 		return w.withdraw(w.entry(), w.waits(w.entry(), w.me))
 	}, []string{"entry mod ="}, []string{"slot owner"}},
-	{"take by force for a waiter", "force", func(w *claimWorld) Txn {
+	{"take by force for a waiter", "force", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
 		w.waits(w.heirEntry(), w.heir)
 		return w.force(f, w.view().entries[0], holderRecord{By: "ana", Reason: "stuck"}, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "heir create =", "heir entry mod ="}, []string{"slot heir"}},
-	{"free by force", "force", func(w *claimWorld) Txn {
+	{"free by force", "force", func(w *claimWorld) etcdkv.Txn {
 		return w.force(w.claimed(), entryView{}, holderRecord{By: "ana"}, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <"}, []string{"slot -"}},
 }
@@ -184,7 +185,7 @@ var claimCases = []claimCase{
 const livingOwner = "owner create !="
 
 // make builds the Txn, and ends the owner where the case is about a dead one.
-func (w *claimWorld) make(tc claimCase, race string) Txn {
+func (w *claimWorld) make(tc claimCase, race string) etcdkv.Txn {
 	txn := tc.build(w)
 	if slices.Contains(tc.closes, livingOwner) && race != livingOwner {
 		w.delete(w.space.Session(w.owner.sid))
@@ -207,7 +208,7 @@ func (w *claimWorld) describe(c clientv3.Cmp) string {
 // spoil makes the world in which only compare i of the Txn does not hold. For a
 // head compare it returns the Txn with the revision that its guard would have, had
 // history gone back to it.
-func (w *claimWorld) spoil(txn Txn, i int) Txn {
+func (w *claimWorld) spoil(txn etcdkv.Txn, i int) etcdkv.Txn {
 	w.t.Helper()
 	c := txn.If[i].GetCompare()
 	key := string(c.Key)
@@ -244,7 +245,7 @@ func (w *claimWorld) spoil(txn Txn, i int) Txn {
 	return txn
 }
 
-func (w *claimWorld) apply(txn Txn) *clientv3.TxnResponse {
+func (w *claimWorld) apply(txn etcdkv.Txn) *clientv3.TxnResponse {
 	w.t.Helper()
 	resp, err := w.client.Txn(w.t.Context()).If(txn.If...).Then(txn.Then...).Else(txn.Else...).Commit()
 	if err != nil {
@@ -254,11 +255,11 @@ func (w *claimWorld) apply(txn Txn) *clientv3.TxnResponse {
 }
 
 // holding tells which compares hold.
-func (w *claimWorld) holding(txn Txn) (held []bool) {
+func (w *claimWorld) holding(txn etcdkv.Txn) (held []bool) {
 	w.t.Helper()
 	get := []clientv3.Op{clientv3.OpGet("x")}
 	for _, c := range txn.If {
-		held = append(held, w.apply(Txn{If: []clientv3.Cmp{c}, Then: get, Else: get}).Succeeded)
+		held = append(held, w.apply(etcdkv.Txn{If: []clientv3.Cmp{c}, Then: get, Else: get}).Succeeded)
 	}
 	return held
 }
@@ -395,7 +396,7 @@ func TestEveryClaimTxnIsInTheTable(t *testing.T) {
 }
 
 // released is the Txn that gives a claim up as things are.
-func (w *claimWorld) released(f Fence) Txn {
+func (w *claimWorld) released(f Fence) etcdkv.Txn {
 	txn, _ := w.release(f, w.view(), time.Now())
 	return txn
 }

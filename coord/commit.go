@@ -6,6 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -23,12 +24,12 @@ import (
 // nothing to the ops that writes under Leasekit's own root; at most 60 puts,
 // deletes and nested Txns are accepted. Ranges travel alone.
 func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (Result, error) {
-	if err := CheckOps(s.store.Keys(), ops); err != nil {
+	if err := etcdkv.CheckOps(s.store.Keys(), ops); err != nil {
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	// The fences are in the same Txn as the writes: a check before it would be
 	// stale by the time they happen.
-	txn := Txn{Then: ops, Origin: "caller"}
+	txn := etcdkv.Txn{Then: ops, Origin: "caller"}
 	for _, f := range fences {
 		if f.Key == "" || f.Token <= 0 {
 			return Result{}, fmt.Errorf("commit: %w", &fault.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -57,7 +58,7 @@ func TestCheckOps(t *testing.T) {
 		{"empty key", []clientv3.Op{clientv3.OpPut("", "")}, false},
 	}
 	for _, tt := range tests {
-		err := coord.CheckOps(keys, tt.ops)
+		err := etcdkv.CheckOps(keys, tt.ops)
 		if tt.ok && err != nil || !tt.ok && !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("%s: got %v, want accepted %v", tt.name, err, tt.ok)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -48,7 +49,7 @@ const (
 //
 // Whoever creates it must Close it. Safe for concurrent use.
 type Committer struct {
-	store    *Store
+	store    *etcdkv.Store
 	identity string
 	plain    int // of each lane
 
@@ -84,7 +85,7 @@ type laneSlot struct {
 
 // NewCommitter returns a committer whose lanes are named after identity, which
 // is escaped. It talks to etcd only when something is committed.
-func NewCommitter(s *Store, identity string) *Committer {
+func NewCommitter(s *etcdkv.Store, identity string) *Committer {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Committer{
 		store: s, identity: keyspace.EscapeIdentity(identity), plain: plainUnits, ctx: ctx, cancel: cancel,
@@ -94,7 +95,7 @@ func NewCommitter(s *Store, identity string) *Committer {
 
 // ownLane is a committer for one call, which resolves its lost answers, and how to
 // close it, whatever has become of ctx by then.
-func ownLane(ctx context.Context, s *Store, identity string) (c *Committer, done func()) {
+func ownLane(ctx context.Context, s *etcdkv.Store, identity string) (c *Committer, done func()) {
 	c = NewCommitter(s, identity)
 	return c, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -111,7 +112,7 @@ func (c *Committer) Flights() int64 { return c.requests.Load() }
 
 // Do commits one Txn and waits for its outcome: Go and [Pending.Wait]. When ctx
 // has ended already, nothing is sent.
-func (c *Committer) Do(ctx context.Context, t Txn) (Result, error) {
+func (c *Committer) Do(ctx context.Context, t etcdkv.Txn) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, fmt.Errorf("%w: %w", fault.ErrNotSent, fault.CauseOf(ctx))
 	}
@@ -122,7 +123,7 @@ func (c *Committer) Do(ctx context.Context, t Txn) (Result, error) {
 // afterwards. Then must not put the same key twice, and Else may only get. Txns
 // that meet in a key are sent in the order in which they were handed over: the
 // later one leaves once the earlier one can change nothing any more.
-func (c *Committer) Go(t Txn) *Pending {
+func (c *Committer) Go(t etcdkv.Txn) *Pending {
 	u := newUnit(t)
 	u.owner = c
 	if err := u.validate(); err != nil {
@@ -284,7 +285,7 @@ func (c *Committer) carry(slot *laneSlot, way route, units []*unit) (left []*uni
 	}
 	// What takes the lanes away may take the next one too: no hot loop. An ended ctx
 	// shows in the next flight.
-	_ = pause(c.ctx, slot.lost)
+	_ = etcdkv.Pause(c.ctx, slot.lost)
 	slot.lost++
 	return left
 }

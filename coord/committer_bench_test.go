@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -58,7 +59,7 @@ func guardedPuts(b *testing.B, c *coord.Committer, root string, n int) float64 {
 	claims := make([]claim, benchCallers)
 	return callers(b, n, func(caller, _ int) error {
 		key, nonce := fmt.Sprintf("%sguarded/%d", root, caller), keyspace.NewNonce()
-		r, err := c.Do(b.Context(), coord.Txn{
+		r, err := c.Do(b.Context(), etcdkv.Txn{
 			If:   guard(key, claims[caller].rev, claims[caller].nonce),
 			Then: []clientv3.Op{clientv3.OpPut(key, `{"w":"`+nonce+`"`+value)},
 		})
@@ -86,7 +87,7 @@ func BenchmarkRawPut(b *testing.B) {
 // of five.
 func BenchmarkCommitter(b *testing.B) {
 	cl, root := benchClient(b)
-	store, err := coord.NewStore(cl, root+"leasekit/", nil)
+	store, err := etcdkv.NewStore(cl, root+"leasekit/", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -53,7 +54,7 @@ func TestLostLaneCertainlyNotApplied(t *testing.T) {
 			if err := lose(w, old); err != nil {
 				t.Fatal(err)
 			}
-			pending := w.together(t, c, []Txn{putTxn(w.data+"a", ""), {Then: []clientv3.Op{clientv3.OpDelete(w.data + "b")}}})
+			pending := w.together(t, c, []etcdkv.Txn{putTxn(w.data+"a", ""), {Then: []clientv3.Op{clientv3.OpDelete(w.data + "b")}}})
 			for _, p := range pending {
 				if r := mustWait(t, p); !r.Succeeded {
 					t.Error("not applied")
@@ -135,20 +136,20 @@ func TestLostLaneAmbiguous(t *testing.T) {
 // is the server's own.
 func culprits(w *world) []struct {
 	name  string
-	txn   Txn
+	txn   etcdkv.Txn
 	err   error
 	faked bool
 } {
 	bad := w.data + "bad"
 	return []struct {
 		name  string
-		txn   Txn
+		txn   etcdkv.Txn
 		err   error
 		faked bool
 	}{
-		{"duplicate key", Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "1"), clientv3.OpPut(bad, "2")}}, rpctypes.ErrDuplicateKey, false},
-		{"lease not found", Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "", clientv3.WithLease(4711))}}, rpctypes.ErrLeaseNotFound, false},
-		{"key not found", Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "", clientv3.WithIgnoreLease())}}, rpctypes.ErrKeyNotFound, false},
+		{"duplicate key", etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "1"), clientv3.OpPut(bad, "2")}}, rpctypes.ErrDuplicateKey, false},
+		{"lease not found", etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "", clientv3.WithLease(4711))}}, rpctypes.ErrLeaseNotFound, false},
+		{"key not found", etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "", clientv3.WithIgnoreLease())}}, rpctypes.ErrKeyNotFound, false},
 		{"request too large", putTxn(bad, ""), rpctypes.ErrRequestTooLarge, true},
 		{"permission denied", putTxn(bad, ""), rpctypes.ErrPermissionDenied, true},
 		{"an error that stays", putTxn(bad, ""), rpctypes.ErrCorrupt, true},
@@ -164,12 +165,12 @@ func TestOneBadUnitHarmsNobodyElse(t *testing.T) {
 		t.Run(bad.name, func(t *testing.T) {
 			c := w.openedCommitter(t)
 			bad.txn.Origin = "bad"
-			var txns []Txn
+			var txns []etcdkv.Txn
 			for n := range 20 {
 				txns = append(txns, putTxn(fmt.Sprintf("%sgood-%d", w.data, n), ""))
 			}
 			txns[13] = bad.txn
-			w.planBy(func(_ int, txn Txn) fate {
+			w.planBy(func(_ int, txn etcdkv.Txn) fate {
 				if bad.faked && writesKey(txn, w.data+"bad") {
 					return fate{refuse: bad.err}
 				}
@@ -195,11 +196,11 @@ func TestOneBadUnitHarmsNobodyElse(t *testing.T) {
 	}
 }
 
-func writesKey(txn Txn, key string) bool {
+func writesKey(txn etcdkv.Txn, key string) bool {
 	for _, op := range txn.Then {
 		if op.IsTxn() {
 			cmps, then, els := op.Txn()
-			if writesKey(Txn{If: cmps, Then: then, Else: els}, key) {
+			if writesKey(etcdkv.Txn{If: cmps, Then: then, Else: els}, key) {
 				return true
 			}
 		} else if op.IsPut() && string(op.KeyBytes()) == key {
@@ -269,15 +270,15 @@ func TestSurvives_38_NoSpace(t *testing.T) {
 			}
 			wantVersions(t, w, map[string]int64{fmt.Sprint(n): 0})
 		}
-		guarded := func(rev int64) Txn {
-			return Txn{If: guardOf(w.data+name, rev, ""), Then: []clientv3.Op{clientv3.OpDelete(w.data + name)}}
+		guarded := func(rev int64) etcdkv.Txn {
+			return etcdkv.Txn{If: etcdkv.GuardOf(w.data+name, rev, ""), Then: []clientv3.Op{clientv3.OpDelete(w.data + name)}}
 		}
 		if r, err := c.Do(within(t), guarded(rev[c]-1)); err != nil || r.Succeeded {
 			t.Errorf("%s: a delete under a stale guard: got %v %v, want refused", name, r.Succeeded, err)
 		}
 		mustApply(t, c, guarded(rev[c]))
 		wantVersions(t, w, map[string]int64{name: 0})
-		_, err := c.Do(within(t), Txn{Then: []clientv3.Op{clientv3.OpDelete(w.data + "x")}})
+		_, err := c.Do(within(t), etcdkv.Txn{Then: []clientv3.Op{clientv3.OpDelete(w.data + "x")}})
 		wantErr(t, err, rpctypes.ErrNoSpace) // it could be applied twice
 	}
 	makeRoom(t, w.client)
@@ -469,7 +470,7 @@ func TestCloseIsBounded(t *testing.T) {
 	w := newWorld(t)
 	c := NewCommitter(w.store, "test")
 	mustApply(t, c, putTxn(w.data+"opened", ""))
-	w.planBy(func(int, Txn) fate { return fate{hold: make(chan struct{})} })
+	w.planBy(func(int, etcdkv.Txn) fate { return fate{hold: make(chan struct{})} })
 	flying := c.Go(putTxn(w.data+"a", ""))
 	w.waitSent(t, 1)
 	queued := c.Go(putTxn(w.data+"b", ""))
@@ -505,7 +506,7 @@ func TestUnusedCommitterTouchesNothing(t *testing.T) {
 	cancel()
 	_, err := c.Do(ctx, putTxn(w.data+"a", ""))
 	wantErr(t, err, fault.ErrNotSent)
-	_, err = c.Do(within(t), Txn{Else: []clientv3.Op{clientv3.OpDelete("x")}})
+	_, err = c.Do(within(t), etcdkv.Txn{Else: []clientv3.Op{clientv3.OpDelete("x")}})
 	wantErr(t, err, ErrInvalid)
 	closeIt(t, c)
 	if got := leaseCount(t, w.client); got != before || w.sent() != 0 {

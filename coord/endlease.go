@@ -6,6 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
@@ -16,7 +17,7 @@ import (
 //
 // It returns [ErrRefused] when the key is gone, was created anew, or hangs on no lease,
 // and [ErrInvalid] for a key of another kind. It blocks as [Store.Revoke] does.
-func EndLease(ctx context.Context, s *Store, key string, created int64) (clientv3.LeaseID, error) {
+func EndLease(ctx context.Context, s *etcdkv.Store, key string, created int64) (clientv3.LeaseID, error) {
 	if p, ok := s.Keys().Parse(key); !ok || p.Kind != "sessions" && p.Kind != "lanes" {
 		return 0, fmt.Errorf("end lease: %w", &fault.InputError{Field: "key", Value: key, Reason: "it is the key of no session and no lane"})
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
@@ -52,7 +53,7 @@ func TestNotAppliedIsOnlyWhatProvesIt(t *testing.T) {
 		{ErrHistoryRewound, false},
 	}
 	for _, tt := range tests {
-		if got := notApplied(tt.err); got != tt.want {
+		if got := etcdkv.NotApplied(tt.err); got != tt.want {
 			t.Errorf("notApplied(%v): got %v, want %v", tt.err, got, tt.want)
 		}
 	}

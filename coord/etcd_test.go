@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 )
 
@@ -71,9 +72,9 @@ func openPatiently(t testing.TB, client *clientv3.Client, cfg coord.SessionConfi
 	}
 }
 
-func newStore(t testing.TB, client *clientv3.Client, root string) *coord.Store {
+func newStore(t testing.TB, client *clientv3.Client, root string) *etcdkv.Store {
 	t.Helper()
-	store, err := coord.NewStore(client, root, nil)
+	store, err := etcdkv.NewStore(client, root, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -35,19 +36,19 @@ type fate struct {
 // faultBackend is a real backend whose writing Txns meet the faults that a test
 // plans. Reads pass unless readPlan says otherwise.
 type faultBackend struct {
-	backend
+	etcdkv.Backend
 
 	mu       sync.Mutex
-	plan     func(n int, t Txn) fate // n counts from 1
+	plan     func(n int, t etcdkv.Txn) fate // n counts from 1
 	readPlan func(n int) error
 	n, reads int
-	late     []Txn
+	late     []etcdkv.Txn
 	started  chan struct{} // closed and replaced when a Txn comes in
 	onGrant  func()        // called before a lease is granted
 	onRevoke func() error  // called before a lease is revoked, which an error refuses
 }
 
-func (b *faultBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
+func (b *faultBackend) Revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
 	b.mu.Lock()
 	onRevoke := b.onRevoke
 	b.mu.Unlock()
@@ -56,20 +57,20 @@ func (b *faultBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, 
 			return 0, err
 		}
 	}
-	return b.backend.revoke(ctx, id)
+	return b.Backend.Revoke(ctx, id)
 }
 
-func (b *faultBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
+func (b *faultBackend) Grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
 	b.mu.Lock()
 	onGrant := b.onGrant
 	b.mu.Unlock()
 	if onGrant != nil {
 		onGrant()
 	}
-	return b.backend.grant(ctx, id, ttl)
+	return b.Backend.Grant(ctx, id, ttl)
 }
 
-func (b *faultBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+func (b *faultBackend) Txn(ctx context.Context, t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	if len(t.If) == 0 {
 		return b.read(ctx, t)
 	}
@@ -87,7 +88,7 @@ func (b *faultBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, e
 		}
 		return nil, f.refuse
 	}
-	resp, err := b.backend.txn(ctx, t)
+	resp, err := b.Backend.Txn(ctx, t)
 	if f.then != nil {
 		f.then()
 	}
@@ -97,7 +98,7 @@ func (b *faultBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, e
 	return resp, err
 }
 
-func (b *faultBackend) next(t Txn) (f fate) {
+func (b *faultBackend) next(t etcdkv.Txn) (f fate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n++
@@ -115,7 +116,7 @@ func (b *faultBackend) next(t Txn) (f fate) {
 	return f
 }
 
-func (b *faultBackend) read(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+func (b *faultBackend) read(ctx context.Context, t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	b.mu.Lock()
 	b.reads++
 	var err error
@@ -126,12 +127,12 @@ func (b *faultBackend) read(ctx context.Context, t Txn) (*clientv3.TxnResponse, 
 	if err != nil {
 		return nil, err
 	}
-	return b.backend.txn(ctx, t)
+	return b.Backend.Txn(ctx, t)
 }
 
 // faults plans by the number of the Txn, counted from now on.
 func (b *faultBackend) faults(list ...fate) {
-	b.planBy(func(n int, _ Txn) fate {
+	b.planBy(func(n int, _ etcdkv.Txn) fate {
 		if n <= len(list) {
 			return list[n-1]
 		}
@@ -139,7 +140,7 @@ func (b *faultBackend) faults(list ...fate) {
 	})
 }
 
-func (b *faultBackend) planBy(plan func(n int, t Txn) fate) {
+func (b *faultBackend) planBy(plan func(n int, t etcdkv.Txn) fate) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.n, b.plan = 0, plan
@@ -187,7 +188,7 @@ func (b *faultBackend) arrive(t *testing.T) (applied int) {
 	b.late = nil
 	b.mu.Unlock()
 	for _, txn := range late {
-		if resp, err := b.backend.txn(within(t), txn); err == nil && resp.Succeeded {
+		if resp, err := b.Backend.Txn(within(t), txn); err == nil && resp.Succeeded {
 			applied++
 		}
 	}
@@ -199,7 +200,7 @@ func (b *faultBackend) arrive(t *testing.T) (applied int) {
 type world struct {
 	*faultBackend
 	client *clientv3.Client
-	store  *Store
+	store  *etcdkv.Store
 	data   string
 }
 
@@ -215,8 +216,8 @@ func worldOn(t *testing.T, client *clientv3.Client) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fb := &faultBackend{backend: newEtcdBackend(client), started: make(chan struct{})}
-	return &world{faultBackend: fb, client: client, store: newStore(fb, keys, nil), data: root + "data/"}
+	fb := &faultBackend{Backend: etcdkv.NewBackend(client), started: make(chan struct{})}
+	return &world{faultBackend: fb, client: client, store: etcdkv.NewStoreOn(fb, keys, nil), data: root + "data/"}
 }
 
 func (w *world) committer(t *testing.T) *Committer {
@@ -240,32 +241,32 @@ func closeIt(t *testing.T, c *Committer) {
 func (w *world) openedCommitter(t *testing.T) *Committer {
 	t.Helper()
 	c := w.committer(t)
-	mustApply(t, c, Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"opened", "")}})
+	mustApply(t, c, etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"opened", "")}})
 	return c
 }
 
 // together hands Txns over such that they travel in one batch, which meets the
 // faults.
-func (w *world) together(t *testing.T, c *Committer, txns []Txn, faults ...fate) []*Pending {
+func (w *world) together(t *testing.T, c *Committer, txns []etcdkv.Txn, faults ...fate) []*Pending {
 	t.Helper()
 	w.faults(faults...)
 	return w.togetherAs(t, c, txns)
 }
 
 // togetherAs is together under the plan in force.
-func (w *world) togetherAs(t *testing.T, c *Committer, txns []Txn) []*Pending {
+func (w *world) togetherAs(t *testing.T, c *Committer, txns []etcdkv.Txn) []*Pending {
 	t.Helper()
 	gate := make(chan struct{})
 	w.mu.Lock()
 	plan := w.plan
-	w.n, w.plan = 0, func(n int, txn Txn) fate {
+	w.n, w.plan = 0, func(n int, txn etcdkv.Txn) fate {
 		if n == 1 {
 			return fate{hold: gate}
 		}
 		return plan(n-1, txn)
 	}
 	w.mu.Unlock()
-	first := c.Go(Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"gate", "")}})
+	first := c.Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"gate", "")}})
 	w.waitSent(t, 1)
 	var pending []*Pending
 	for _, txn := range txns {
@@ -332,9 +333,11 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-func putTxn(key, value string) Txn { return Txn{Then: []clientv3.Op{clientv3.OpPut(key, value)}} }
+func putTxn(key, value string) etcdkv.Txn {
+	return etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(key, value)}}
+}
 
-func mustApply(t *testing.T, c *Committer, txn Txn) Result {
+func mustApply(t *testing.T, c *Committer, txn etcdkv.Txn) Result {
 	t.Helper()
 	r, err := c.Do(within(t), txn)
 	if err != nil || !r.Succeeded {

@@ -1,6 +1,10 @@
 package coord
 
-import clientv3 "go.etcd.io/etcd/client/v3"
+import (
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
+)
 
 // Fence proves that a claim is current: the key still has the revision of the
 // claim and its value still begins with the claim's head nonce. It is a plain
@@ -29,5 +33,5 @@ func (f Fence) Cmps() []clientv3.Cmp {
 	if f.Token <= 0 { //mutant:fence-without-token
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(f.Key), "<", 0)}
 	}
-	return guardOf(f.Key, int64(f.Token), f.Nonce)
+	return etcdkv.GuardOf(f.Key, int64(f.Token), f.Nonce)
 }

@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -20,7 +21,7 @@ import (
 // the outcome is known or ctx ends: nil; [ErrFenced] when the claim has moved on;
 // [ErrRefused] when nobody holds it, or to does not wait for it; [ErrUnknown] when
 // ctx ended first.
-func ForceRelease(ctx context.Context, s *Store, seen ClaimState, to, actor, reason string) error {
+func ForceRelease(ctx context.Context, s *etcdkv.Store, seen ClaimState, to, actor, reason string) error {
 	if seen.Owner == "" {
 		return fmt.Errorf("%w: nobody holds %s", fault.ErrRefused, seen.keys.What)
 	}
@@ -33,7 +34,7 @@ func ForceRelease(ctx context.Context, s *Store, seen ClaimState, to, actor, rea
 }
 
 // forceWith tries until the outcome is known; why goes into the record.
-func forceWith(ctx context.Context, s *Store, c *Committer, seen ClaimState, to string, why holderRecord) error {
+func forceWith(ctx context.Context, s *etcdkv.Store, c *Committer, seen ClaimState, to string, why holderRecord) error {
 	txns := claimTxns{space: s.Keys(), keys: seen.keys}
 	fence := Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
 	for try := 0; ; try++ {
@@ -55,10 +56,10 @@ func forceWith(ctx context.Context, s *Store, c *Committer, seen ClaimState, to 
 			if err != nil || r.Succeeded {
 				return err
 			}
-		} else if isAuthError(err) || fault.IsInvalid(err) {
+		} else if etcdkv.IsAuthError(err) || fault.IsInvalid(err) {
 			return err
 		}
-		if perr := pause(ctx, try); perr != nil {
+		if perr := etcdkv.Pause(ctx, try); perr != nil {
 			return errors.Join(perr, err)
 		}
 	}
@@ -67,10 +68,10 @@ func forceWith(ctx context.Context, s *Store, c *Committer, seen ClaimState, to 
 // force hands a claim over on somebody's behalf, or frees it. A freed slot is put,
 // not deleted: it says who did it, and a waiter that comes in this moment finds
 // it changed.
-func (t claimTxns) force(f Fence, to entryView, why holderRecord, now time.Time) Txn {
+func (t claimTxns) force(f Fence, to entryView, why holderRecord, now time.Time) etcdkv.Txn {
 	rec := holderRecord{Nonce: keyspace.NewNonce(), By: why.By, Reason: why.Reason, Since: now.UTC().Truncate(time.Millisecond)}
 	if to.key == "" {
-		return Txn{
+		return etcdkv.Txn{
 			Origin: "force",
 			If:     f.Cmps(), //mutant:force-shown
 			Then:   []clientv3.Op{clientv3.OpPut(f.Key, record(rec))},

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -97,7 +98,7 @@ func (h *Hold) Verify(ctx context.Context) error {
 // other error the hold is as before. A further call waits for the first and returns the
 // same.
 func (h *Hold) Release(ctx context.Context) error {
-	way := h.way(func(v claimView) (Txn, string, error) {
+	way := h.way(func(v claimView) (etcdkv.Txn, string, error) {
 		txn, wrote := h.c.txns.release(h.fence, v, h.c.s.clock().wall)
 		return txn, wrote, nil
 	})
@@ -110,10 +111,10 @@ func (h *Hold) Release(ctx context.Context) error {
 // [ErrRefused] and changes nothing, and for a hold that was given up otherwise
 // [ErrClosed]. Otherwise it is like [Hold.Release].
 func (h *Hold) Transfer(ctx context.Context, sid string) error {
-	err := h.closer.Close(ctx, h.way(func(v claimView) (Txn, string, error) {
+	err := h.closer.Close(ctx, h.way(func(v claimView) (etcdkv.Txn, string, error) {
 		e, err := v.waiter(sid, h.c.keys.What)
 		if err != nil {
-			return Txn{}, "", err
+			return etcdkv.Txn{}, "", err
 		}
 		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), e.Claim, nil
 	}))
@@ -151,7 +152,7 @@ func (v claimView) waiter(sid, what string) (entryView, error) {
 
 // way ends the hold by the Txn that build makes of what it sees; the nonce that build
 // returns is the one that its Txn writes, "" when it deletes the key.
-func (h *Hold) way(build func(claimView) (Txn, string, error)) claims.Way {
+func (h *Hold) way(build func(claimView) (etcdkv.Txn, string, error)) claims.Way {
 	var wrote []string
 	return claims.Way{
 		Try: func(ctx context.Context) claims.Outcome {
@@ -183,7 +184,7 @@ func (h *Hold) way(build func(claimView) (Txn, string, error)) claims.Way {
 
 // notRead is the outcome of a try that got no further than reading.
 func notRead(err error) claims.Outcome {
-	if isAuthError(err) {
+	if etcdkv.IsAuthError(err) {
 		return claims.Outcome{Verdict: claims.Refused, Err: err}
 	}
 	return claims.Outcome{Verdict: claims.Again, Err: err}

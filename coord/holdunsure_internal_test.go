@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // lostWith loses the answer of a session's next write to the lock and ends the lane that
@@ -172,7 +173,7 @@ func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 	a := l.session(t)
 	h := <-l.acquires(within(t), a)
 	denied := fate{refuse: rpctypes.ErrPermissionDenied}
-	l.planBy(func(int, Txn) fate { return denied })
+	l.planBy(func(int, etcdkv.Txn) fate { return denied })
 	l.readPlan = func(int) error { return nil }
 	// Deleting needs no lane, so the Txn goes without one and is denied there too.
 	wantErr(t, h.Release(within(t)), rpctypes.ErrPermissionDenied)
@@ -195,7 +196,7 @@ func TestReleaseWithoutALane(t *testing.T) {
 	l := newLine(t)
 	a := l.session(t)
 	h := <-l.acquires(within(t), a)
-	l.planBy(func(_ int, t Txn) fate {
+	l.planBy(func(_ int, t etcdkv.Txn) fate {
 		if len(t.Then) > 0 && t.Then[0].IsPut() {
 			return fate{refuse: rpctypes.ErrPermissionDenied}
 		}

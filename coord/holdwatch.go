@@ -5,10 +5,11 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// watch ends the hold with its session, or when its key changes: somebody took the
+// Watch ends the hold with its session, or when its key changes: somebody took the
 // claim away.
 func (h *Hold) watch(ctx context.Context) {
 	s := h.c.s
@@ -28,7 +29,7 @@ func (h *Hold) watch(ctx context.Context) {
 				from = resp.Header.Revision + 1
 				break
 			}
-			if pause(ctx, try) != nil {
+			if etcdkv.Pause(ctx, try) != nil {
 				return
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -78,7 +79,7 @@ func isLaneValue(value []byte, nonce string) bool {
 
 // wrap makes the lane's Txn of a batch. The compare closes the race with an
 // earlier try of the same batch that is still on its way.
-func (l *lane) wrap(units []*unit, nonce string, lean bool) Txn {
+func (l *lane) wrap(units []*unit, nonce string, lean bool) etcdkv.Txn {
 	value := laneValue(nonce)
 	var shared []clientv3.Cmp
 	var rest [][]clientv3.Cmp
@@ -97,7 +98,7 @@ func (l *lane) wrap(units []*unit, nonce string, lean bool) Txn {
 		}
 		then = append(then, clientv3.OpTxn(cmps, ops, els))
 	}
-	return Txn{
+	return etcdkv.Txn{
 		If: append(shared,
 			clientv3.Compare(clientv3.ModRevision(l.key), "=", l.last)), //mutant:lane-compare
 		Then: then,
@@ -109,17 +110,17 @@ func (l *lane) wrap(units []*unit, nonce string, lean bool) Txn {
 func (l *lane) note(i int) string { return l.key + "-" + strconv.Itoa(i) }
 
 // try sends a Txn once.
-func (l *lane) try(ctx context.Context, s *Store, txn Txn) (*clientv3.TxnResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+func (l *lane) try(ctx context.Context, s *etcdkv.Store, txn etcdkv.Txn) (*clientv3.TxnResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdkv.RequestTimeout)
 	defer cancel()
 	l.requests.Add(1)
-	return s.txn(ctx, txn)
+	return s.Txn(ctx, txn)
 }
 
 // fly sends a batch until its outcome is known, and settles its units. After
 // errLaneGone and errLaneMoved the units that are not settled were certainly not
 // applied.
-func (l *lane) fly(way route, s *Store, units []*unit) error {
+func (l *lane) fly(way route, s *etcdkv.Store, units []*unit) error {
 	units = sendable(units)
 	if len(units) == 0 {
 		return nil
@@ -152,31 +153,31 @@ func (l *lane) fly(way route, s *Store, units []*unit) error {
 			continue
 		case err == nil:
 			return l.lost(way, s, units, resp.Responses[0].GetResponseRange(), nonce, doubt)
-		case notApplied(err) && /*mutant:refused-in-doubt*/ doubt == nil:
+		case etcdkv.NotApplied(err) && /*mutant:refused-in-doubt*/ doubt == nil:
 			return l.refused(way, s, units, err)
 		case way.life.Err() != nil:
 			l.gone = true
 			l.failOpen(units, fault.Unknown(errCutShort, err)) //mutant:close-cuts-short
 			return nil
-		case isNoSpace(err) && doubt == nil:
+		case etcdkv.IsNoSpace(err) && doubt == nil:
 			return l.full(way, s, units, nonce, err)
 		case way.contested():
 			return l.supersede(way, s, units, nonce, errLaneMoved)
-		case isNoSpace(err), final(err, try):
+		case etcdkv.IsNoSpace(err), final(err, try):
 			return l.supersede(way, s, units, nonce, err)
 		}
 		doubt = err //mutant:answer-lost
 		tell(units, err)
 		s.Log().Debug("answer lost, repeat batch", zap.String("lane", l.key), zap.Int("try", try), zap.Error(err))
 		// The loop's head or the next try's error tells when a ctx ends meanwhile.
-		_ = pause(way.urgent, try)
+		_ = etcdkv.Pause(way.urgent, try)
 	}
 }
 
 // full decides a batch that etcd had no space for: it may apply such a batch and
 // complain all the same. The answer ends the only try, so what the lane holds now
 // says which.
-func (l *lane) full(way route, s *Store, units []*unit, nonce string, cause error) error {
+func (l *lane) full(way route, s *etcdkv.Store, units []*unit, nonce string, cause error) error {
 	found, err := readAll(way.life, s, []clientv3.Op{clientv3.OpGet(l.key)})
 	if err != nil {
 		return l.supersede(way, s, units, nonce, cause)
@@ -194,13 +195,13 @@ func final(err error, try int) bool {
 	if errors.Is(err, fault.ErrNotSent) {
 		return false
 	}
-	return notApplied(err) || tooLargeToReceive(err) || try >= stubborn && !passing(err)
+	return etcdkv.NotApplied(err) || etcdkv.TooLargeToReceive(err) || try >= stubborn && !etcdkv.Passing(err)
 }
 
 // supersede decides a batch of which an earlier try may still arrive, where repeating
 // it is no use: an empty batch takes its place in the lane, or, where nothing can be
 // put, the lane is ended. After either a late original is refused for ever.
-func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause error) error {
+func (l *lane) supersede(way route, s *etcdkv.Store, units []*unit, nonce string, cause error) error {
 	got, err := l.advance(way.life, s)
 	if err != nil && way.life.Err() == nil {
 		l.gone = true
@@ -222,7 +223,7 @@ func (l *lane) supersede(way route, s *Store, units []*unit, nonce string, cause
 		return nil
 	case got == nil && errors.Is(cause, errLaneMoved):
 		return errLaneMoved
-	case got == nil && isNoSpace(cause):
+	case got == nil && etcdkv.IsNoSpace(cause):
 		refuseWithoutLane(way, s, units, cause)
 		return nil
 	case got == nil: //mutant:late-original
@@ -242,7 +243,7 @@ func (l *lane) failOpen(units []*unit, err error) {
 // advance puts an empty batch into the lane. It returns nil when that was
 // applied, else what the lane holds instead; an error when the lane cannot be
 // written any more.
-func (l *lane) advance(ctx context.Context, s *Store) (*pb.RangeResponse, error) {
+func (l *lane) advance(ctx context.Context, s *etcdkv.Store) (*pb.RangeResponse, error) {
 	nonce := keyspace.NewNonce()
 	txn := l.wrap(nil, nonce, false)
 	for try := 0; ; try++ {
@@ -258,10 +259,10 @@ func (l *lane) advance(ctx context.Context, s *Store) (*pb.RangeResponse, error)
 				return nil, nil
 			}
 			return got, nil
-		case notApplied(err) && !errors.Is(err, fault.ErrNotSent) || isNoSpace(err) || ctx.Err() != nil:
+		case etcdkv.NotApplied(err) && !errors.Is(err, fault.ErrNotSent) || etcdkv.IsNoSpace(err) || ctx.Err() != nil:
 			return nil, err
 		}
-		if perr := pause(ctx, try); perr != nil {
+		if perr := etcdkv.Pause(ctx, try); perr != nil {
 			return nil, errors.Join(perr, err)
 		}
 	}
@@ -283,7 +284,7 @@ func (l *lane) unmoved(resp *clientv3.TxnResponse) bool {
 }
 
 // lost judges a batch whose lane compare did not hold.
-func (l *lane) lost(way route, s *Store, units []*unit, got *pb.RangeResponse, nonce string, doubt error) error {
+func (l *lane) lost(way route, s *etcdkv.Store, units []*unit, got *pb.RangeResponse, nonce string, doubt error) error {
 	if rev := holds(got, nonce); rev > 0 {
 		l.last = rev
 		s.Log().Debug("lost answer: the batch was applied", zap.String("lane", l.key), zap.Int64("revision", rev))
@@ -300,8 +301,8 @@ func (l *lane) lost(way route, s *Store, units []*unit, got *pb.RangeResponse, n
 
 // refused handles a definite error: nothing was applied. A batch is split in
 // halves until the culprit is alone.
-func (l *lane) refused(way route, s *Store, units []*unit, err error) error {
-	if isLeaseNotFound(err) && !l.alive(way.life, s) {
+func (l *lane) refused(way route, s *etcdkv.Store, units []*unit, err error) error {
+	if etcdkv.IsLeaseNotFound(err) && !l.alive(way.life, s) {
 		return errLaneGone
 	}
 	if len(units) == 1 {
@@ -321,7 +322,7 @@ func (l *lane) refused(way route, s *Store, units []*unit, err error) error {
 
 // alive finds out whose lease a "lease not found" meant: an empty batch needs
 // the lane's own lease and nothing else.
-func (l *lane) alive(ctx context.Context, s *Store) bool {
+func (l *lane) alive(ctx context.Context, s *etcdkv.Store) bool {
 	got, err := l.advance(ctx, s)
 	l.gone = got != nil || err != nil
 	return !l.gone
@@ -329,7 +330,7 @@ func (l *lane) alive(ctx context.Context, s *Store) bool {
 
 // settleAll hands out the answer to a batch. Those that a lean one refused are still
 // to be told why.
-func settleAll(ctx context.Context, s *Store, units []*unit, resp *clientv3.TxnResponse, lean bool) {
+func settleAll(ctx context.Context, s *etcdkv.Store, units []*unit, resp *clientv3.TxnResponse, lean bool) {
 	var refused []replayed
 	for i, u := range units {
 		r := judge(resp.Responses[i+1].GetResponseTxn(), resp.Header.Revision)

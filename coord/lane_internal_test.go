@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // lossy are the ways in which the answer of a batch gets lost.
@@ -39,7 +40,7 @@ var lossy = []struct {
 // have=1 and gone=1 exist.
 func outcomes(w *world, have int64) []struct {
 	name      string
-	txn       Txn
+	txn       etcdkv.Txn
 	succeeded bool
 	gets      []string // per op of the branch: the value read, "-" for none
 } {
@@ -51,38 +52,38 @@ func outcomes(w *world, have int64) []struct {
 	get := func(name string) clientv3.Op { return clientv3.OpGet(key(name)) }
 	return []struct {
 		name      string
-		txn       Txn
+		txn       etcdkv.Txn
 		succeeded bool
 		gets      []string
 	}{
-		{"success", Txn{If: absent("new"), Then: []clientv3.Op{put("new", "1")}, Else: []clientv3.Op{get("new")}}, true, nil},
+		{"success", etcdkv.Txn{If: absent("new"), Then: []clientv3.Op{put("new", "1")}, Else: []clientv3.Op{get("new")}}, true, nil},
 		{
 			"failed compare, Else is replayed",
-			Txn{If: absent("have"), Then: []clientv3.Op{put("have", "2")}, Else: []clientv3.Op{get("have"), get("missing")}},
+			etcdkv.Txn{If: absent("have"), Then: []clientv3.Op{put("have", "2")}, Else: []clientv3.Op{get("have"), get("missing")}},
 			false, []string{"1", "-"},
 		},
-		{"delete only", Txn{Then: []clientv3.Op{clientv3.OpDelete(key("gone"))}}, true, nil},
+		{"delete only", etcdkv.Txn{Then: []clientv3.Op{clientv3.OpDelete(key("gone"))}}, true, nil},
 		{
 			"delete only, failed compare",
-			Txn{
+			etcdkv.Txn{
 				If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key("kept")), "=", have+1)},
 				Then: []clientv3.Op{clientv3.OpDelete(key("kept"))},
 			}, false, nil,
 		},
-		{"nothing to do but prove", Txn{If: absent("proof")}, true, nil},
+		{"nothing to do but prove", etcdkv.Txn{If: absent("proof")}, true, nil},
 		{
 			"nested, taken",
-			Txn{Then: []clientv3.Op{clientv3.OpTxn(absent("inner"), []clientv3.Op{put("inner", "1")}, nil)}},
+			etcdkv.Txn{Then: []clientv3.Op{clientv3.OpTxn(absent("inner"), []clientv3.Op{put("inner", "1")}, nil)}},
 			true, []string{"-"},
 		},
 		{
 			"nested, not taken",
-			Txn{Then: []clientv3.Op{put("outer", "1"), clientv3.OpTxn(absent("have2"), []clientv3.Op{put("have2", "2")}, []clientv3.Op{get("have2")})}},
+			etcdkv.Txn{Then: []clientv3.Op{put("outer", "1"), clientv3.OpTxn(absent("have2"), []clientv3.Op{put("have2", "2")}, []clientv3.Op{get("have2")})}},
 			true, nil,
 		},
 		{
 			"puts and deletes again",
-			Txn{Then: []clientv3.Op{
+			etcdkv.Txn{Then: []clientv3.Op{
 				clientv3.OpTxn(nil, []clientv3.Op{put("brief", "1")}, nil),
 				clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpDelete(key("brief"))}, nil),
 				get("brief"),
@@ -91,12 +92,12 @@ func outcomes(w *world, have int64) []struct {
 		},
 		{
 			"gets",
-			Txn{Then: []clientv3.Op{put("claim", "1"), get("payload"), get("nothing")}},
+			etcdkv.Txn{Then: []clientv3.Op{put("claim", "1"), get("payload"), get("nothing")}},
 			true, []string{"-", "bytes", "-"},
 		},
 		{
 			"gets what it writes, before and after",
-			Txn{Then: []clientv3.Op{get("twice"), put("twice", "2"), put("thrice", "3"), get("thrice")}},
+			etcdkv.Txn{Then: []clientv3.Op{get("twice"), put("twice", "2"), put("thrice", "3"), get("thrice")}},
 			true, []string{"1", "-", "-", "3"},
 		},
 	}
@@ -123,7 +124,7 @@ func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 			}
 			w.put(t, "payload", "bytes")
 			cases := outcomes(w, have)
-			var txns []Txn
+			var txns []etcdkv.Txn
 			for _, tt := range cases {
 				txns = append(txns, tt.txn)
 			}
@@ -173,7 +174,7 @@ func lateChangesNothing(t *testing.T, w *world, c *Committer) {
 		t.Fatal(err)
 	}
 	w.put(t, "gone", "again")
-	again := append([]Txn(nil), w.late...)
+	again := append([]etcdkv.Txn(nil), w.late...)
 	before := w.dump(t)
 	w.deliver(t)
 	if after := w.dump(t); after != before {
@@ -218,7 +219,7 @@ func TestRefusalAfterALostRequestIsTrue(t *testing.T) {
 
 	// The same with a batch: it is split, and its parts are applied.
 	c.forgive()
-	pending := w.together(t, c, []Txn{putTxn(w.data+"a", ""), putTxn(w.data+"b", "")},
+	pending := w.together(t, c, []etcdkv.Txn{putTxn(w.data+"a", ""), putTxn(w.data+"b", "")},
 		fate{late: true}, fate{refuse: rpctypes.ErrPermissionDenied})
 	for _, p := range pending {
 		mustWait(t, p)
@@ -272,7 +273,7 @@ func TestResolvingOutlivesFailedReads(t *testing.T) {
 		}
 		return nil
 	}
-	r := mustWait(t, c.Go(Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"a", ""), clientv3.OpGet(w.data + "payload")}}))
+	r := mustWait(t, c.Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"a", ""), clientv3.OpGet(w.data + "payload")}}))
 	if kv := r.Get(1); kv == nil || string(kv.Value) != "bytes" {
 		t.Errorf("payload: got %v, want bytes", kv)
 	}

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -60,15 +61,15 @@ func (c *Committer) renewLane(l *lane) {
 // renewLaneOnce tries until an answer came; false means that the lease is gone.
 func (c *Committer) renewLaneOnce(id clientv3.LeaseID) bool {
 	r := c.store.Renewer(id)
-	defer r.close()
+	defer r.Close()
 	for try := 0; ; try++ {
-		ctx, cancel := context.WithTimeout(c.ctx, requestTimeout)
-		ttl, err := r.renew(ctx)
+		ctx, cancel := context.WithTimeout(c.ctx, etcdkv.RequestTimeout)
+		ttl, err := r.Renew(ctx)
 		cancel()
 		if err == nil {
 			return ttl > 0
 		}
-		if pause(c.ctx, try) != nil {
+		if etcdkv.Pause(c.ctx, try) != nil {
 			return true
 		}
 		c.store.Log().Debug("renew lane", zap.Error(err))
@@ -101,7 +102,7 @@ func (c *Committer) endLane(l *lostLane) {
 			break
 		}
 		c.store.Log().Debug("end lane", zap.String("lane", l.lane.key), zap.Error(err))
-		if !sleep(c.ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
+		if !etcdkv.Sleep(c.ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
 			return // Close ends it
 		}
 	}
@@ -157,9 +158,9 @@ func (l *lane) end() {
 	}
 }
 
-// revoke ends the lane where nothing can be put any more, and returns what the lane
+// Revoke ends the lane where nothing can be put any more, and returns what the lane
 // held at its end. An error means that the outcome of what was sent cannot be read.
-func (l *lane) revoke(ctx context.Context, s *Store) (*pb.RangeResponse, error) {
+func (l *lane) revoke(ctx context.Context, s *etcdkv.Store) (*pb.RangeResponse, error) {
 	rev, err := s.RevokeAt(ctx, l.lease)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
@@ -24,7 +25,7 @@ var exploreMore = flag.Bool("explore.more", false, "search the large worlds too:
 // heldRequest is one Txn that a committer has sent: it waits for its fate.
 type heldRequest struct {
 	lane string
-	txn  Txn
+	txn  etcdkv.Txn
 	fate chan heldAnswer
 	gone bool // the sender has given up
 }
@@ -37,18 +38,18 @@ type heldAnswer struct {
 // heldBackend is etcd in memory behind a network that moves only when it is told to.
 // Writes wait for their fate; reads, and what concerns leases, are answered at once.
 type heldBackend struct {
-	backend // what is not played panics
+	etcdkv.Backend // what is not played panics
 
 	mu   sync.Mutex
 	etcd memetcd.Store
 	held []*heldRequest
-	late []Txn
+	late []etcdkv.Txn
 	// noLanes takes the lane compare out of what arrives.
 	noLanes bool
 	leases  []int64
 }
 
-func (b *heldBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+func (b *heldBackend) Txn(ctx context.Context, t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	b.mu.Lock()
 	if len(t.If) == 0 {
 		defer b.mu.Unlock()
@@ -70,20 +71,20 @@ func (b *heldBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, er
 	}
 }
 
-func (b *heldBackend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (b *heldBackend) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.etcd.KV().Get(ctx, key, opts...)
 }
 
-func (b *heldBackend) grant(_ context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
+func (b *heldBackend) Grant(_ context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.leases = append(b.leases, int64(id))
 	return ttl, b.etcd.Grant(int64(id), ttl)
 }
 
-func (b *heldBackend) revoke(_ context.Context, id clientv3.LeaseID) (int64, error) {
+func (b *heldBackend) Revoke(_ context.Context, id clientv3.LeaseID) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.etcd.Revoke(int64(id))
@@ -91,7 +92,7 @@ func (b *heldBackend) revoke(_ context.Context, id clientv3.LeaseID) (int64, err
 }
 
 // apply is a Txn's arrival.
-func (b *heldBackend) apply(t Txn) (*clientv3.TxnResponse, error) {
+func (b *heldBackend) apply(t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	if b.noLanes {
 		t.If = slices.DeleteFunc(slices.Clone(t.If), func(c clientv3.Cmp) bool { return strings.Contains(string(c.KeyBytes()), "/lanes/") })
 	}
@@ -185,7 +186,7 @@ func (r *laneRun) moves() (moves []move) {
 	return moves
 }
 
-// close ends the committer, with so much time for what is under way.
+// Close ends the committer, with so much time for what is under way.
 func (r *laneRun) close(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -233,7 +234,7 @@ func (r *laneRun) other(op clientv3.Op) {
 // laneTxns are what is committed: an enqueue, whose guard holds again once the job is
 // over, and which reads beside; a write that nothing guards but the lane; and, once
 // both are settled, one that carries a fence.
-func (r *laneRun) laneTxns() (first []Txn, then Txn) {
+func (r *laneRun) laneTxns() (first []etcdkv.Txn, then etcdkv.Txn) {
 	job, blind := r.data+"job", r.data+"blind"
 	if r.lean {
 		seen := func() clientv3.Cmp { return clientv3.Compare(clientv3.ModRevision(r.data+"payload"), "=", 2) }
@@ -243,11 +244,11 @@ func (r *laneRun) laneTxns() (first []Txn, then Txn) {
 			}
 		}()
 	}
-	return []Txn{{
+	return []etcdkv.Txn{{
 			If:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(job), "=", 0)},
 			Then: []clientv3.Op{clientv3.OpPut(job, "1"), clientv3.OpGet(r.data + "payload")},
 			Else: []clientv3.Op{clientv3.OpGet(job)},
-		}, {Then: []clientv3.Op{clientv3.OpPut(blind, "1")}}}, Txn{
+		}, {Then: []clientv3.Op{clientv3.OpPut(blind, "1")}}}, etcdkv.Txn{
 			If:   Fence{Key: job, Token: 3}.Cmps(),
 			Then: []clientv3.Op{clientv3.OpDelete(r.data + "absent")}, // leaves no evidence: a note must
 			Else: []clientv3.Op{clientv3.OpGet(job)},
@@ -265,7 +266,7 @@ func (r *laneRun) run() error {
 	if r.exists {
 		r.other(clientv3.OpPut(r.data+"job", "before"))
 	}
-	c := NewCommitter(newStore(r.b, keys, nil), "c")
+	c := NewCommitter(etcdkv.NewStoreOn(r.b, keys, nil), "c")
 	r.c = c
 	if r.twice != nil {
 		return r.twice.run(r)

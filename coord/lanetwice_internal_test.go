@@ -8,6 +8,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // twoWrites is a run in which one key is written twice: the second write is handed over
@@ -30,11 +32,11 @@ type twoWrites struct {
 }
 
 // writes are what is committed: their values tell them apart.
-func (w *twoWrites) writes(r *laneRun) (first, second Txn) {
+func (w *twoWrites) writes(r *laneRun) (first, second etcdkv.Txn) {
 	first, second = putTxn(r.data+"k", "first"), putTxn(r.data+"k", "second")
 	if w.deletes {
 		r.other(clientv3.OpPut(r.data+"k", "before"))
-		first = Txn{
+		first = etcdkv.Txn{
 			If:   append(Fence{Key: r.data + "k", Token: Token(r.b.etcd.Rev())}.Cmps(), clientv3.Compare(clientv3.CreateRevision(r.data+"waiter"), "=", 0)),
 			Then: []clientv3.Op{clientv3.OpDelete(r.data + "k")},
 			Else: []clientv3.Op{clientv3.OpGet(r.data + "k")},

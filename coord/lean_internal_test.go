@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // cmpsOf names compares: key, target and number.
@@ -59,7 +60,7 @@ func TestHoist(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var units []*unit
 			for i, cmps := range tt.units {
-				units = append(units, newUnit(Txn{If: cmps, Then: []clientv3.Op{clientv3.OpPut(fmt.Sprintf("own%d", i), "")}}))
+				units = append(units, newUnit(etcdkv.Txn{If: cmps, Then: []clientv3.Op{clientv3.OpPut(fmt.Sprintf("own%d", i), "")}}))
 			}
 			shared, rest := hoist(units)
 			if got := cmpsOf(shared); !slices.Equal(got, tt.shared) {
@@ -81,7 +82,7 @@ func TestHoist(t *testing.T) {
 func TestHoistIsBounded(t *testing.T) {
 	var units []*unit
 	for i := range 2 * (maxHoisted + 1) {
-		units = append(units, newUnit(Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(fmt.Sprint("k", i/2)), "=", 1)}}))
+		units = append(units, newUnit(etcdkv.Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(fmt.Sprint("k", i/2)), "=", 1)}}))
 	}
 	shared, rest := hoist(units)
 	if len(shared) != maxHoisted {
@@ -96,11 +97,11 @@ func TestHoistIsBounded(t *testing.T) {
 
 // leanBatch is a lean batch of two kinds of units: ten that all need the key "common"
 // to be absent, and the last, which needs nothing.
-func leanBatch(w *world) (txns []Txn) {
+func leanBatch(w *world) (txns []etcdkv.Txn) {
 	absent := clientv3.Compare(clientv3.ModRevision(w.data+"common"), "=", 0)
 	for i := range 10 {
 		key := fmt.Sprintf("%su%d", w.data, i)
-		txns = append(txns, Txn{
+		txns = append(txns, etcdkv.Txn{
 			If:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), absent},
 			Then: []clientv3.Op{clientv3.OpPut(key, "1")},
 			Else: []clientv3.Op{clientv3.OpGet(w.data + "common")},
@@ -225,13 +226,13 @@ func TestRefusedByALeanBatchBehindACompaction(t *testing.T) {
 }
 
 // fewAtATime is a link that cannot carry many reads at once.
-type fewAtATime struct{ backend }
+type fewAtATime struct{ etcdkv.Backend }
 
-func (b fewAtATime) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+func (b fewAtATime) Txn(ctx context.Context, t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	if len(t.If) == 0 && len(t.Then) > 7 {
 		return nil, context.DeadlineExceeded
 	}
-	return b.backend.txn(ctx, t)
+	return b.Backend.Txn(ctx, t)
 }
 
 // narrowWorld has a client that takes no larger answers.
@@ -254,7 +255,7 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 	small := func(t *testing.T) *world { return narrowWorld(t, limit) }
 	slow := func(t *testing.T) *world {
 		w := newWorld(t)
-		w.backend = fewAtATime{w.backend}
+		w.Backend = fewAtATime{w.Backend}
 		return w
 	}
 	for _, tt := range []struct {
@@ -271,14 +272,14 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := tt.world(t)
 			c := w.openedCommitter(t)
-			var txns []Txn
+			var txns []etcdkv.Txn
 			for i := range units {
 				name := fmt.Sprintf("p%d", i)
 				w.put(t, name, strings.Repeat("x", value))
 				get := clientv3.OpGet(w.data + name)
-				txn := Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+name+"-job", "1"), get}}
+				txn := etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+name+"-job", "1"), get}}
 				if !tt.succeeded {
-					txn = Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.data+name), "=", 0)}, Then: txn.Then[:1], Else: []clientv3.Op{get}}
+					txn = etcdkv.Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.data+name), "=", 0)}, Then: txn.Then[:1], Else: []clientv3.Op{get}}
 				}
 				txns = append(txns, txn)
 			}
@@ -303,7 +304,7 @@ func TestAnAnswerThatNeverFitsEndsTheReading(t *testing.T) {
 	if _, err := etcdtest.Shared(t).Client(t).Put(within(t), w.data+"large", strings.Repeat("x", 32<<10)); err != nil {
 		t.Fatal(err)
 	}
-	read := Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"new", "1"), clientv3.OpGet(w.data + "large")}}
+	read := etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"new", "1"), clientv3.OpGet(w.data + "large")}}
 	_, err := c.Do(within(t), read)
 	wantErr(t, err, ErrUnknown)
 	wantVersions(t, w, map[string]int64{"new": 1})

@@ -7,6 +7,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -27,7 +28,7 @@ import (
 // changed or belongs to something now; [ErrInvalid] when it is a key of another
 // kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
-func DeleteLeftovers(ctx context.Context, s *Store, seen []*mvccpb.KeyValue) (errs []error) {
+func DeleteLeftovers(ctx context.Context, s *etcdkv.Store, seen []*mvccpb.KeyValue) (errs []error) {
 	c, done := ownLane(ctx, s, "leftovers")
 	defer done()
 	errs = make([]error, len(seen))
@@ -63,18 +64,18 @@ type leftoverTxns struct{ space keyspace.Keyspace }
 // compared is that the key belongs to nothing: without a lease nobody keeps it alive; a job of that id, or its dead letter, needs payload and progress;
 // and an inbox entry is current exactly while the job has its revision, since both
 // are put by one Txn.
-func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
+func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (etcdkv.Txn, error) {
 	key, rev := string(kv.Key), kv.ModRevision
 	p, ok := t.space.Parse(key)
 	if !ok {
-		return Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "key", Value: key, Reason: "it is none of ours: only whoever put it knows what it is for"})
+		return etcdkv.Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "key", Value: key, Reason: "it is none of ours: only whoever put it knows what it is for"})
 	}
 	if rev <= 0 {
-		return Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "revision", Value: fmt.Sprint(rev), Reason: "a key that was seen has a mod revision"})
+		return etcdkv.Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "revision", Value: fmt.Sprint(rev), Reason: "a key that was seen has a mod revision"})
 	}
-	txn := Txn{
+	txn := etcdkv.Txn{
 		Origin: "leftover",
-		If:     guardOf(key, rev, keyspace.NonceOf(kv.Value)), //mutant:leftover-guard
+		If:     etcdkv.GuardOf(key, rev, keyspace.NonceOf(kv.Value)), //mutant:leftover-guard
 		Then:   []clientv3.Op{clientv3.OpDelete(key)},
 		Else:   []clientv3.Op{clientv3.OpGet(key)},
 	}
@@ -92,7 +93,7 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (Txn, error) {
 		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(q.Job(p.ID)), "!=", rev))
 		txn.Else = append(txn.Else, clientv3.OpGet(q.Job(p.ID)))
 	default:
-		return Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "key", Value: key, Reason: "it is no leftover, whatever else is there"})
+		return etcdkv.Txn{}, fmt.Errorf("delete %s: %w", key, &fault.InputError{Field: "key", Value: key, Reason: "it is no leftover, whatever else is there"})
 	}
 	return txn, nil
 }

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -90,7 +91,7 @@ func (w *leftoverWorld) put(ops ...clientv3.Op) int64 {
 	return resp.Header.Revision
 }
 
-func (w *leftoverWorld) apply(txn Txn) bool {
+func (w *leftoverWorld) apply(txn etcdkv.Txn) bool {
 	w.Helper()
 	resp, err := w.client.Txn(w.Context()).If(txn.If...).Then(txn.Then...).Else(txn.Else...).Commit()
 	if err != nil {
@@ -109,7 +110,7 @@ func (w *leftoverWorld) describe(c clientv3.Cmp) string {
 
 // spoil makes the world in which only that compare does not hold, and returns the
 // Txn as it would be then.
-func (w *leftoverWorld) spoil(race string) Txn {
+func (w *leftoverWorld) spoil(race string) etcdkv.Txn {
 	w.Helper()
 	value := string(w.seen.Value)
 	switch race {
@@ -135,7 +136,7 @@ func (w *leftoverWorld) spoil(race string) Txn {
 	return w.txn(w.seen)
 }
 
-func (w *leftoverWorld) txn(kv *mvccpb.KeyValue) Txn {
+func (w *leftoverWorld) txn(kv *mvccpb.KeyValue) etcdkv.Txn {
 	w.Helper()
 	txn, err := leftoverTxns{w.space}.remove(kv)
 	if err != nil {
@@ -187,7 +188,7 @@ func TestEveryCompareOfALeftoverClosesARace(t *testing.T) {
 func TestWhatIsNoLeftoverStays(t *testing.T) {
 	t.Parallel()
 	client := etcdtest.Shared(t).Client(t)
-	s, err := NewStore(client, etcdtest.Root(t), nil)
+	s, err := etcdkv.NewStore(client, etcdtest.Root(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,13 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // writesOf names what the units of a lane's Txn write of a lock: "put slot",
 // "delete slot", "put entry", "delete entry".
-func writesOf(t Txn, keys keyspace.ClaimKeys) string {
+func writesOf(t etcdkv.Txn, keys keyspace.ClaimKeys) string {
 	var b strings.Builder
 	for _, op := range t.Then {
 		if !op.IsTxn() {
@@ -41,7 +42,7 @@ func writesOf(t Txn, keys keyspace.ClaimKeys) string {
 // and in one lane: the repeats of another session's Txn must not meet them.
 func (w *world) faultsAt(keys keyspace.ClaimKeys, writes string, list ...fate) {
 	n, lane := 0, ""
-	w.planBy(func(_ int, t Txn) fate {
+	w.planBy(func(_ int, t etcdkv.Txn) fate {
 		if got := writesOf(t, keys); got != writes || n >= len(list) {
 			return fate{}
 		}
@@ -265,7 +266,7 @@ func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
 func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
 	arrived, gate = make(chan struct{}), make(chan struct{})
 	stuck := false
-	l.planBy(func(_ int, t Txn) fate {
+	l.planBy(func(_ int, t etcdkv.Txn) fate {
 		switch {
 		case stuck || writesOf(t, l.keys) != writes:
 			return fate{}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // arrive brings a request to etcd, and the answer back unless it is lost for good.
@@ -54,7 +55,7 @@ func (p *lockPlay) deliver(m *lockMessage) (rev int64, err error) {
 	was := *p
 	resp, err := p.etcd.Commit(m.txn.If, m.txn.Then, m.txn.Else)
 	applied := err == nil && resp.Succeeded
-	if err != nil && !isLeaseNotFound(err) {
+	if err != nil && !etcdkv.IsLeaseNotFound(err) {
 		return 0, err
 	}
 	if !applied {

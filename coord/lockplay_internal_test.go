@@ -9,6 +9,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
@@ -84,7 +85,7 @@ type lockMessage struct {
 	who     int
 	verb    string
 	builder string
-	txn     Txn
+	txn     etcdkv.Txn
 	slot    int
 	fence   Fence
 	heir    int // -1: nobody

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // send makes an actor's next request from what it reads now.
@@ -149,7 +151,7 @@ func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []
 	m.slot, m.fence = p.slotOf(f.Key), f
 	if m.verb == "commit" {
 		m.builder = "commit"
-		m.txn = Txn{If: f.Cmps(), Then: []clientv3.Op{clientv3.OpPut("/data", a.name)}, Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
+		m.txn = etcdkv.Txn{If: f.Cmps(), Then: []clientv3.Op{clientv3.OpPut("/data", a.name)}, Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
 		return nil
 	}
 	if err := v.current(f); err != nil {

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -19,8 +20,8 @@ type lowOnce struct {
 	by int64
 }
 
-func (b *lowOnce) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	resp, err := b.stubEtcd.get(ctx, key, opts...)
+func (b *lowOnce) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := b.stubEtcd.Get(ctx, key, opts...)
 	if err == nil {
 		resp.Header.Revision -= b.by
 		b.by = 0
@@ -36,7 +37,7 @@ func TestOneLowAnswerIsNoRewind(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &lowOnce{stubEtcd: newStubEtcd()}
-	s := newStore(b, keys, nil)
+	s := etcdkv.NewStoreOn(b, keys, nil)
 	rewound := s.Rewound()
 	for _, by := range []int64{0, 60, 0} {
 		b.by = by
@@ -67,21 +68,21 @@ func (b *oneKey) may(key string, opts ...clientv3.OpOption) bool {
 	return b.key <= key && string(op.RangeBytes()) <= b.end && key < b.end
 }
 
-func (b *oneKey) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (b *oneKey) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	if !b.may(key, opts...) {
 		return nil, rpctypes.ErrPermissionDenied
 	}
-	return b.stubEtcd.get(ctx, key, opts...)
+	return b.stubEtcd.Get(ctx, key, opts...)
 }
 
-func (b *oneKey) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+func (b *oneKey) Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
 	if !b.may(from, opts...) {
 		return nil, rpctypes.ErrPermissionDenied
 	}
-	return b.stubEtcd.scan(ctx, from, each, opts...)
+	return b.stubEtcd.Scan(ctx, from, each, opts...)
 }
 
-func (b *oneKey) txn(context.Context, Txn) (*clientv3.TxnResponse, error) {
+func (b *oneKey) Txn(context.Context, etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return &clientv3.TxnResponse{Header: &pb.ResponseHeader{Revision: b.rev}}, nil
@@ -91,32 +92,32 @@ func (b *oneKey) txn(context.Context, Txn) (*clientv3.TxnResponse, error) {
 // a history that went back, it can be confirmed.
 func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 	const key, prefix = "/leasekit/q/k", "/leasekit/q/"
-	for name, ask := range map[string]func(context.Context, *Store) error{
-		"get": func(ctx context.Context, s *Store) error {
+	for name, ask := range map[string]func(context.Context, *etcdkv.Store) error{
+		"get": func(ctx context.Context, s *etcdkv.Store) error {
 			_, err := s.Get(ctx, key)
 			return err
 		},
-		"get of a range": func(ctx context.Context, s *Store) error {
+		"get of a range": func(ctx context.Context, s *etcdkv.Store) error {
 			_, err := s.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithLimit(1))
 			return err
 		},
-		"list": func(ctx context.Context, s *Store) error {
+		"list": func(ctx context.Context, s *etcdkv.Store) error {
 			_, err := s.List(ctx, prefix)
 			return err
 		},
-		"names": func(ctx context.Context, s *Store) error {
+		"names": func(ctx context.Context, s *etcdkv.Store) error {
 			return s.ScanNames(ctx, prefix, func(string) string { return "" })
 		},
-		"lists of several prefixes": func(ctx context.Context, s *Store) error {
+		"lists of several prefixes": func(ctx context.Context, s *etcdkv.Store) error {
 			_, err := s.ScanEach(ctx, []string{prefix + "a", prefix + "b"}, 0, func(int, []*mvccpb.KeyValue) bool { return true })
 			return err
 		},
-		"reads together": func(ctx context.Context, s *Store) error {
+		"reads together": func(ctx context.Context, s *etcdkv.Store) error {
 			_, err := s.Read(ctx, clientv3.OpGet(key))
 			return err
 		},
-		"a write": func(ctx context.Context, s *Store) error {
-			_, err := s.txn(ctx, Txn{If: guardOf(key, 5, keyspace.NewNonce()), Then: []clientv3.Op{clientv3.OpPut("/elsewhere", "")}})
+		"a write": func(ctx context.Context, s *etcdkv.Store) error {
+			_, err := s.Txn(ctx, etcdkv.Txn{If: etcdkv.GuardOf(key, 5, keyspace.NewNonce()), Then: []clientv3.Op{clientv3.OpPut("/elsewhere", "")}})
 			return err
 		},
 	} {
@@ -126,7 +127,7 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 				t.Fatal(err)
 			}
 			b := &oneKey{stubEtcd: newStubEtcd(), key: prefix, end: clientv3.GetPrefixRangeEnd(prefix)}
-			s := newStore(b, keys, nil)
+			s := etcdkv.NewStoreOn(b, keys, nil)
 			rewound := s.Rewound()
 			if err := ask(t.Context(), s); err != nil {
 				t.Fatal(err)
@@ -153,7 +154,7 @@ func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &oneKey{stubEtcd: newStubEtcd(), key: watched, end: clientv3.GetPrefixRangeEnd(watched)}
-		s := newStore(b, keys, nil)
+		s := etcdkv.NewStoreOn(b, keys, nil)
 		m := NewMirror(s, 0, 0)
 		m.Add(watched, &revisions{})
 		f := m.feeds[0]

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
@@ -70,12 +71,12 @@ func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
 			if time.Since(opened) > m.cfg.TTL {
 				try = 0
 			}
-		case fault.IsInvalid(err), errors.Is(err, fault.ErrClientClosed), first && isDenied(err):
+		case fault.IsInvalid(err), errors.Is(err, fault.ErrClientClosed), first && etcdkv.IsDenied(err):
 			return err
 		case ctx.Err() == nil:
 			m.cfg.Logger.Warn("open session", zap.Error(err))
 		}
-		_ = pause(ctx, try) // a ctx that ended ends the loop
+		_ = etcdkv.Pause(ctx, try) // a ctx that ended ends the loop
 	}
 	return nil
 }

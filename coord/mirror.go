@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -33,14 +34,14 @@ type Sink interface {
 // What it shows is a hint: the Txn decides. Create it with [NewMirror], then
 // Run it once.
 type Mirror struct {
-	store  *Store
+	store  *etcdkv.Store
 	quiet  time.Duration
 	scan   time.Duration // between full lists
 	id     string
 	feeds  []*feed
 	synced chan struct{}
 
-	streams  atomic.Int64 // numbers the gRPC streams; see Store.watchContext
+	streams  atomic.Int64 // numbers the gRPC streams; see Store.WatchContext
 	watching atomic.Int32 // feeds that have a watch on a stream
 	heard    atomic.Int64 // unix nanoseconds of the stream's last message
 }
@@ -63,7 +64,7 @@ type feed struct {
 // ScanEvery is the pause between full lists that back the watch, jittered by a fifth;
 // 0 means 5 min. What is negative counts as 0, what is below 10 ms as 10 ms, and what
 // is above 24 h as 24 h.
-func NewMirror(s *Store, quiet, scanEvery time.Duration) *Mirror {
+func NewMirror(s *etcdkv.Store, quiet, scanEvery time.Duration) *Mirror {
 	within := func(d, standard time.Duration) time.Duration {
 		if d <= 0 {
 			return standard
@@ -90,7 +91,7 @@ func (m *Mirror) Synced() <-chan struct{} { return m.synced }
 // Run mirrors until ctx ends, and returns nil then. Errors of etcd are logged and
 // survived; [ErrClosed] means that the client was closed.
 func (m *Mirror) Run(ctx context.Context) error {
-	ctx, stop := m.store.whileOpen(ctx)
+	ctx, stop := m.store.WhileOpen(ctx)
 	defer stop()
 	var wg sync.WaitGroup
 	for _, f := range m.feeds {
@@ -117,7 +118,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 // pulse asks a quiet stream for a sign of life: one request for all watches, at
 // most one per Quiet.
 func (m *Mirror) pulse(ctx context.Context) {
-	for wait := m.quiet; sleep(ctx, wait); {
+	for wait := m.quiet; etcdkv.Sleep(ctx, wait); {
 		wait = m.quiet
 		if quiet := m.silence(); quiet < m.quiet {
 			wait -= quiet
@@ -126,7 +127,7 @@ func (m *Mirror) pulse(ctx context.Context) {
 		if m.watching.Load() == 0 {
 			continue // there is no stream, and asking would open one
 		}
-		reqCtx, cancel := context.WithTimeout(m.store.watchContext(ctx, m.stream(m.streams.Load())), m.quiet)
+		reqCtx, cancel := context.WithTimeout(m.store.WatchContext(ctx, m.stream(m.streams.Load())), m.quiet)
 		err := m.store.RequestProgress(reqCtx)
 		cancel()
 		if err != nil && ctx.Err() == nil {
@@ -162,7 +163,7 @@ func (m *Mirror) follow(ctx context.Context, f *feed) {
 			if ctx.Err() == nil {
 				m.store.Log().Warn("list", zap.String("prefix", f.prefix), zap.Error(err))
 			}
-			_ = pause(ctx, try) // a ctx that ended ends the loop
+			_ = etcdkv.Pause(ctx, try) // a ctx that ended ends the loop
 			continue
 		}
 		try = 0
@@ -179,7 +180,7 @@ func (m *Mirror) follow(ctx context.Context, f *feed) {
 			if err != nil && ctx.Err() == nil {
 				m.store.Log().Debug("watch", zap.String("prefix", f.prefix), zap.Error(err))
 			}
-			_ = pause(ctx, watchTry)
+			_ = etcdkv.Pause(ctx, watchTry)
 		}
 	}
 }
@@ -207,10 +208,10 @@ func (m *Mirror) list(ctx context.Context, f *feed) error {
 	return nil
 }
 
-// watch follows the prefix from the revision that the sink has, until the stream
+// Watch follows the prefix from the revision that the sink has, until the stream
 // ends, falls silent, or it is time to list again. before is the high-water mark
 // from before the list.
-func (m *Mirror) watch(ctx context.Context, f *feed, before mark, scan time.Time, rewound <-chan struct{}) error {
+func (m *Mirror) watch(ctx context.Context, f *feed, before etcdkv.Mark, scan time.Time, rewound <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream := m.streams.Load()
@@ -267,7 +268,7 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 	// Not from f.rev+1, although all up to f.rev has been seen: as long as nothing
 	// is written that would be in the future, and etcd then answers no request
 	// for progress. What is repeated is dropped.
-	watch := m.store.watchOn(ctx, m.stream(stream), f.prefix, f.rev, opts...)
+	watch := m.store.WatchOn(ctx, m.stream(stream), f.prefix, f.rev, opts...)
 	if !unconfirmed.Stop() {
 		return nil, errors.New("watch is not confirmed")
 	}
@@ -275,9 +276,9 @@ func (m *Mirror) open(ctx context.Context, cancel context.CancelFunc, f *feed, s
 }
 
 // take judges one response and hands its news to the sink.
-func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse, before mark) error {
+func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse, before etcdkv.Mark) error {
 	if err := resp.Err(); err != nil {
-		if isCompacted(err) || resp.CompactRevision != 0 { //mutant:mirror-compacted
+		if etcdkv.IsCompacted(err) || resp.CompactRevision != 0 { //mutant:mirror-compacted
 			m.store.Log().Debug("list again: the watch's revision is compacted", zap.String("prefix", f.prefix))
 			return errRelist
 		}

@@ -10,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // value is what a key holds, "" when it is not there.
@@ -26,7 +28,7 @@ func (w *world) value(t *testing.T, name string) string {
 }
 
 // gone hands a Txn over whose caller leaves once it was sent.
-func (w *world) gone(t *testing.T, c *Committer, txn Txn) *Pending {
+func (w *world) gone(t *testing.T, c *Committer, txn etcdkv.Txn) *Pending {
 	t.Helper()
 	sent := w.sent()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -42,30 +44,30 @@ func (w *world) gone(t *testing.T, c *Committer, txn Txn) *Pending {
 // A write whose outcome is open never overtakes a later one of the same key: the
 // later one settles it first, whatever the two have in common.
 func TestALaterWriteSettlesTheEarlierOne(t *testing.T) {
-	for name, c := range map[string]struct{ first, second func(w *world) Txn }{
+	for name, c := range map[string]struct{ first, second func(w *world) etcdkv.Txn }{
 		"two puts": {
-			func(w *world) Txn { return putTxn(w.data+"k", "1") },
-			func(w *world) Txn { return putTxn(w.data+"k", "2") },
+			func(w *world) etcdkv.Txn { return putTxn(w.data+"k", "1") },
+			func(w *world) etcdkv.Txn { return putTxn(w.data+"k", "2") },
 		},
 		"a put and a delete": {
-			func(w *world) Txn { return putTxn(w.data+"k", "1") },
-			func(w *world) Txn { return Txn{Then: []clientv3.Op{clientv3.OpDelete(w.data + "k")}} },
+			func(w *world) etcdkv.Txn { return putTxn(w.data+"k", "1") },
+			func(w *world) etcdkv.Txn { return etcdkv.Txn{Then: []clientv3.Op{clientv3.OpDelete(w.data + "k")}} },
 		},
 		"a put, and a write that compares its key": {
-			func(w *world) Txn { return putTxn(w.data+"k", "1") },
-			func(w *world) Txn {
-				return Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(w.data+"k"), "=", 0)}, Then: []clientv3.Op{clientv3.OpPut(w.data+"other", "2")}}
+			func(w *world) etcdkv.Txn { return putTxn(w.data+"k", "1") },
+			func(w *world) etcdkv.Txn {
+				return etcdkv.Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(w.data+"k"), "=", 0)}, Then: []clientv3.Op{clientv3.OpPut(w.data+"other", "2")}}
 			},
 		},
 		"a put, and a range over its key": {
-			func(w *world) Txn { return putTxn(w.data+"k", "1") },
-			func(w *world) Txn {
-				return Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(w.data), "=", 0).WithPrefix()}, Then: []clientv3.Op{clientv3.OpPut(w.data+"other", "2")}, Else: []clientv3.Op{clientv3.OpGet(w.data + "k")}}
+			func(w *world) etcdkv.Txn { return putTxn(w.data+"k", "1") },
+			func(w *world) etcdkv.Txn {
+				return etcdkv.Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(w.data), "=", 0).WithPrefix()}, Then: []clientv3.Op{clientv3.OpPut(w.data+"other", "2")}, Else: []clientv3.Op{clientv3.OpGet(w.data + "k")}}
 			},
 		},
 		"two writes in order": {
-			func(w *world) Txn { return Txn{Then: putTxn(w.data+"k", "1").Then, InOrder: true} },
-			func(w *world) Txn { return Txn{Then: putTxn(w.data+"other", "2").Then, InOrder: true} },
+			func(w *world) etcdkv.Txn { return etcdkv.Txn{Then: putTxn(w.data+"k", "1").Then, InOrder: true} },
+			func(w *world) etcdkv.Txn { return etcdkv.Txn{Then: putTxn(w.data+"other", "2").Then, InOrder: true} },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +135,7 @@ func TestALaterWriteWaitsForACallerThatIsThere(t *testing.T) {
 func TestALaterWriteSettlesWithoutAPut(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.planBy(func(n int, txn Txn) fate {
+	w.planBy(func(n int, txn etcdkv.Txn) fate {
 		switch {
 		case n == 1:
 			return fate{hold: make(chan struct{}), late: true}
@@ -157,7 +159,7 @@ func TestALaterWriteSettlesWithoutAPut(t *testing.T) {
 func TestTheOutcomeIsReadWhenALaneIsEnded(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.planBy(func(n int, txn Txn) fate {
+	w.planBy(func(n int, txn etcdkv.Txn) fate {
 		switch n {
 		case 1:
 			return fate{lose: errLost}
@@ -199,7 +201,7 @@ func TestASecondFlightKeepsTheOrderOfAKey(t *testing.T) {
 func TestInOrderBesideOthers(t *testing.T) {
 	w := newWorld(t)
 	c := w.openedCommitter(t)
-	w.planBy(func(n int, _ Txn) fate {
+	w.planBy(func(n int, _ etcdkv.Txn) fate {
 		if n%3 == 0 {
 			return fate{lose: errLost}
 		}
@@ -250,7 +252,7 @@ func TestNoRefusalOfARepeatIsAboutTheFirstTry(t *testing.T) {
 			t.Run(fmt.Sprintf("%v, applied %v", refusal, applied), func(t *testing.T) {
 				w := newWorld(t)
 				c := w.openedCommitter(t)
-				w.planBy(func(n int, txn Txn) fate {
+				w.planBy(func(n int, txn etcdkv.Txn) fate {
 					switch {
 					case n == 1 && applied:
 						return fate{lose: errLost}
@@ -317,7 +319,7 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 // way, and every later Txn is denied.
 func (w *world) unsettled(t *testing.T, c *Committer) *Pending {
 	t.Helper()
-	w.planBy(func(n int, _ Txn) fate {
+	w.planBy(func(n int, _ etcdkv.Txn) fate {
 		if n == 1 {
 			return fate{late: true}
 		}

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
@@ -21,7 +22,7 @@ func (s *Session) renewLoop() {
 			// Soon, but not in a hot loop: the trust window is short.
 			wait = min(25*time.Millisecond<<min(try, 5), every)
 		}
-		if !sleep(s.life, wait) || s.Err() != nil {
+		if !etcdkv.Sleep(s.life, wait) || s.Err() != nil {
 			return
 		}
 		if err := s.renewOnce(); err != nil {
@@ -66,7 +67,7 @@ func (s *Session) renewOnce() error {
 	ctx, cancel := context.WithTimeout(s.life, timeout)
 	defer cancel()
 	sent := s.clock()
-	ttl, err := s.renewer.renew(ctx)
+	ttl, err := s.renewer.Renew(ctx)
 	if err != nil {
 		return fmt.Errorf("renew lease: %w", err)
 	}
@@ -115,10 +116,10 @@ func (s *Session) watchOwnKey() {
 			s.end(fmt.Errorf("%w: its key was deleted", fault.ErrSessionLost))
 			return
 		}
-		if time.Since(began) > requestTimeout {
+		if time.Since(began) > etcdkv.RequestTimeout {
 			try = 0
 		}
-		if pause(s.life, try) != nil {
+		if etcdkv.Pause(s.life, try) != nil {
 			return
 		}
 		next, ok := s.keyExists()
@@ -136,9 +137,9 @@ func (s *Session) watchKeyFrom(rev int64, n int) bool {
 	ctx, cancel := context.WithCancel(s.life)
 	defer cancel()
 	// The client waits for the server to confirm the watch, for ever if need be.
-	unconfirmed := time.AfterFunc(requestTimeout, cancel)
+	unconfirmed := time.AfterFunc(etcdkv.RequestTimeout, cancel)
 	defer unconfirmed.Stop()
-	watch := s.store.watchOn(ctx, fmt.Sprintf("own-%d", n), s.key, rev)
+	watch := s.store.WatchOn(ctx, fmt.Sprintf("own-%d", n), s.key, rev)
 	unconfirmed.Stop()
 	for {
 		select {

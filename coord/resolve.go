@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
@@ -19,7 +20,7 @@ const maxReplay = 100
 // resolve finds out what each unit of a batch did that was applied at revision
 // rev by a try whose answer was lost, by reading at that revision: a unit
 // succeeded exactly if the key that it always puts has that mod revision there.
-func (l *lane) resolve(ctx context.Context, s *Store, units []*unit, rev int64) {
+func (l *lane) resolve(ctx context.Context, s *etcdkv.Store, units []*unit, rev int64) {
 	gets := make([]clientv3.Op, len(units))
 	for i, u := range units {
 		key := u.evidence
@@ -75,7 +76,7 @@ func (p replayed) gets(rev int64) (gets []clientv3.Op, places []int, err error) 
 
 // replay settles units of a batch that was applied at revision rev: it reads again
 // what the branch that happened has read.
-func replay(ctx context.Context, s *Store, rev int64, replays []replayed) {
+func replay(ctx context.Context, s *etcdkv.Store, rev int64, replays []replayed) {
 	var all []clientv3.Op
 	var places [][]int
 	reading := make([]replayed, 0, len(replays))
@@ -91,7 +92,7 @@ func replay(ctx context.Context, s *Store, rev int64, replays []replayed) {
 		}
 	}
 	found, err := readAll(ctx, s, all)
-	if isCompacted(err) && !slices.ContainsFunc(reading, func(p replayed) bool { return p.succeeded }) { //mutant:refusal-compacted
+	if etcdkv.IsCompacted(err) && !slices.ContainsFunc(reading, func(p replayed) bool { return p.succeeded }) { //mutant:refusal-compacted
 		// A fence that was lost stays lost, and whoever tries again compares with what
 		// it was told: to a refused unit what is there now says as much.
 		all = nil
@@ -145,7 +146,7 @@ func getAt(op clientv3.Op, rev int64) clientv3.Op {
 
 // readAll makes gets, again and again until etcd answers: an outcome hangs on them.
 // Where the answer is too much at once, it asks for less.
-func readAll(ctx context.Context, s *Store, gets []clientv3.Op) ([]*pb.RangeResponse, error) {
+func readAll(ctx context.Context, s *etcdkv.Store, gets []clientv3.Op) ([]*pb.RangeResponse, error) {
 	out := make([]*pb.RangeResponse, 0, len(gets))
 	for n := maxReplay; len(gets) > 0; {
 		n = min(len(gets), n)
@@ -167,18 +168,18 @@ func readAll(ctx context.Context, s *Store, gets []clientv3.Op) ([]*pb.RangeResp
 
 // readUntilAnswered gives up when no repeat can help: the revision is compacted
 // or, after a restore, of another history.
-func readUntilAnswered(ctx context.Context, s *Store, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
+func readUntilAnswered(ctx context.Context, s *etcdkv.Store, gets []clientv3.Op) (*clientv3.TxnResponse, error) {
 	for try := 0; ; try++ {
 		resp, err := s.Read(ctx, gets...)
 		switch {
 		case err == nil:
 			return resp, nil
-		case tooLargeToReceive(err) || len(gets) > 1 && tooMuch(err):
+		case etcdkv.TooLargeToReceive(err) || len(gets) > 1 && tooMuch(err):
 			return nil, err // fewer at a time may fit
-		case notApplied(err) || isAuthError(err) || errors.Is(err, fault.ErrHistoryRewound) || ctx.Err() != nil:
+		case etcdkv.NotApplied(err) || etcdkv.IsAuthError(err) || errors.Is(err, fault.ErrHistoryRewound) || ctx.Err() != nil:
 			return nil, err
 		}
-		if perr := pause(ctx, try); perr != nil {
+		if perr := etcdkv.Pause(ctx, try); perr != nil {
 			return nil, errors.Join(perr, err)
 		}
 	}
@@ -186,5 +187,5 @@ func readUntilAnswered(ctx context.Context, s *Store, gets []clientv3.Op) (*clie
 
 // tooMuch tells that an answer may have been too large to come, or to come in time.
 func tooMuch(err error) bool {
-	return tooLargeToReceive(err) || errors.Is(err, context.DeadlineExceeded) || codeOf(err) == codes.DeadlineExceeded
+	return etcdkv.TooLargeToReceive(err) || errors.Is(err, context.DeadlineExceeded) || etcdkv.CodeOf(err) == codes.DeadlineExceeded
 }

@@ -10,11 +10,12 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // resumeSession goes on with a session that another process left.
-func resumeSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session, error) {
+func resumeSession(ctx context.Context, store *etcdkv.Store, cfg SessionConfig) (*Session, error) {
 	what := "resume session " + cfg.Resume
 	if strings.Contains(cfg.Resume, "/") { // a session is named as its key is
 		return nil, fmt.Errorf("%s: %w", what, &fault.InputError{Field: "session", Value: cfg.Resume, Reason: "it is <identity>.<16 hex digits>"})
@@ -63,7 +64,7 @@ func (s *Session) Leave(ctx context.Context) error {
 	err := s.book.Leave(ctx)
 	s.aside.close(ctx)
 	err = errors.Join(err, s.committer.drain(ctx))
-	s.renewer.close()
+	s.renewer.Close()
 	s.wg.Wait()
 	if err = errors.Join(err, s.committer.Close(ctx)); err != nil {
 		return fmt.Errorf("leave session %s: %w", s.id, err)

@@ -12,14 +12,14 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // A scan sees one revision, in the keys' order, and ends when its reader has enough.
 func TestScanReadsOneRevisionUntilItsReaderHasEnough(t *testing.T) {
 	cl, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
-	store, err := coord.NewStore(cl, root, nil)
+	store, err := etcdkv.NewStore(cl, root, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestScanReadsOneRevisionUntilItsReaderHasEnough(t *testing.T) {
 func TestScanEachSharesRequestsAmongSmallPrefixes(t *testing.T) {
 	var rec etcdtest.Recorder
 	cl, root := etcdtest.Shared(t).Client(t, rec.DialOptions()...), etcdtest.Root(t)
-	store, err := coord.NewStore(cl, root, nil)
+	store, err := etcdkv.NewStore(cl, root, nil)
 	must(t, err)
 	ctx := within(t)
 	const n, large = 300, 137 // the large one has more keys than are read together
@@ -132,7 +132,7 @@ func TestScanEachSharesRequestsAmongSmallPrefixes(t *testing.T) {
 func TestScanNamesPassesOverWhatIsNotWanted(t *testing.T) {
 	var rec etcdtest.Recorder
 	cl, root := etcdtest.Shared(t).Client(t, rec.DialOptions()...), etcdtest.Root(t)
-	store, err := coord.NewStore(cl, root, nil)
+	store, err := etcdkv.NewStore(cl, root, nil)
 	must(t, err)
 	ctx := within(t)
 	put := func(dir string, n int) {

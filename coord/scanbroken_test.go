@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // A list whose connection breaks ends with an error that says that etcd is away, and never with a cancellation, which
@@ -20,7 +20,7 @@ func TestABrokenListIsNoCancellation(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, etcdtest.Config{Proxies: true})
 	proxy, cl := cluster.Proxy(0), cluster.ProxiedClient(t)
-	store, err := coord.NewStore(cl, etcdtest.Root(t), nil)
+	store, err := etcdkv.NewStore(cl, etcdtest.Root(t), nil)
 	must(t, err)
 	prefix := store.Keys().Root() + "x/"
 	const n, size = 24, 128 << 10

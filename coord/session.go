@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -93,7 +94,7 @@ type sessionRecord struct {
 // own, and the key sessions/<id> on it. It ends once, by Close or by loss, and
 // never comes back. Safe for concurrent use.
 type Session struct {
-	store     *Store
+	store     *etcdkv.Store
 	committer *Committer
 	book      *claims.Book
 	log       *zap.Logger
@@ -104,7 +105,7 @@ type Session struct {
 	key       string
 	lease     clientv3.LeaseID
 	createRev int64
-	renewer   renewer
+	renewer   etcdkv.Renewer
 
 	life    context.Context // ends with the session; its cause is why
 	kill    context.CancelCauseFunc
@@ -127,7 +128,7 @@ func OpenSession(ctx context.Context, client *clientv3.Client, cfg SessionConfig
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
-	store, err := NewStore(client, cfg.Root, cfg.Logger)
+	store, err := etcdkv.NewStore(client, cfg.Root, cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
@@ -137,7 +138,7 @@ func OpenSession(ctx context.Context, client *clientv3.Client, cfg SessionConfig
 	return openSession(ctx, store, cfg)
 }
 
-func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session, error) {
+func openSession(ctx context.Context, store *etcdkv.Store, cfg SessionConfig) (*Session, error) {
 	rewound := store.Rewound()
 	lease, ttl, err := store.Grant(ctx, cfg.TTL)
 	if err != nil {
@@ -153,7 +154,7 @@ func openSession(ctx context.Context, store *Store, cfg SessionConfig) (*Session
 	return s, nil
 }
 
-func newSession(store *Store, cfg SessionConfig, id string, lease clientv3.LeaseID, ttl time.Duration, rewound <-chan struct{}) *Session {
+func newSession(store *etcdkv.Store, cfg SessionConfig, id string, lease clientv3.LeaseID, ttl time.Duration, rewound <-chan struct{}) *Session {
 	s := &Session{
 		store: store, committer: NewCommitter(store, cfg.Identity),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
@@ -198,7 +199,7 @@ func (s *Session) firstRenewal(ctx context.Context) error {
 		if err == nil || errors.Is(err, fault.ErrSessionLost) {
 			return err
 		}
-		if perr := pause(ctx, try); perr != nil {
+		if perr := etcdkv.Pause(ctx, try); perr != nil {
 			return fmt.Errorf("first renewal: %w: %w", perr, err)
 		}
 	}
@@ -208,7 +209,7 @@ func (s *Session) firstRenewal(ctx context.Context) error {
 // time does not suffice for ends with the lease.
 func (s *Session) abandon(ctx context.Context) {
 	s.kill(fmt.Errorf("session %w", fault.ErrClosed))
-	s.renewer.close()
+	s.renewer.Close()
 	ctx, cancel := boundedCleanup(ctx)
 	defer cancel()
 	ctx, cancelSoon := context.WithTimeout(ctx, time.Second)
@@ -241,7 +242,7 @@ func (s *Session) TTL() time.Duration {
 }
 
 // Store is the store that the session writes to.
-func (s *Session) Store() *Store { return s.store }
+func (s *Session) Store() *etcdkv.Store { return s.store }
 
 // Committer is what the session's claims and commits travel with. It outlives
 // the session's loss, so that claims can be given up under their fences, and
@@ -357,12 +358,12 @@ func (s *Session) Close(ctx context.Context) error {
 	s.mu.Unlock()
 	defer close(s.closed)
 	s.end(fmt.Errorf("session %w", fault.ErrClosed)) // which ends its goroutines too
-	ctx, stop := s.store.whileOpen(ctx)
+	ctx, stop := s.store.WhileOpen(ctx)
 	defer stop()
 	err := s.book.Close(ctx, "")
 	s.aside.close(ctx)
 	err = errors.Join(err, s.committer.drain(ctx))
-	s.renewer.close()
+	s.renewer.Close()
 	s.wg.Wait()
 	var revoked error
 	var revoking sync.WaitGroup
@@ -376,7 +377,7 @@ func (s *Session) Close(ctx context.Context) error {
 	return nil
 }
 
-// revoke ends the lease within ctx, but tries once even when ctx has ended.
+// Revoke ends the lease within ctx, but tries once even when ctx has ended.
 func (s *Session) revoke(ctx context.Context) error {
 	ctx, cancel := boundedCleanup(ctx)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -34,7 +35,7 @@ type stubEtcd struct {
 	calls    map[string]int
 }
 
-var _ backend = (*stubEtcd)(nil)
+var _ etcdkv.Backend = (*stubEtcd)(nil)
 
 func newStubEtcd() *stubEtcd {
 	return &stubEtcd{
@@ -64,7 +65,7 @@ func (e *stubEtcd) tryOpen(ctx context.Context, cfg SessionConfig) (*Session, er
 	if err != nil {
 		return nil, err
 	}
-	return openSession(ctx, newStore(e, keys, nil), cfg.withDefaults())
+	return openSession(ctx, etcdkv.NewStoreOn(e, keys, nil), cfg.withDefaults())
 }
 
 func (e *stubEtcd) count(call string) int {
@@ -112,8 +113,8 @@ func (e *stubEtcd) deleteSilently(key string) {
 	delete(e.keys, key)
 }
 
-// txn knows one Txn: that of createSessionKey.
-func (e *stubEtcd) txn(_ context.Context, t Txn) (*clientv3.TxnResponse, error) {
+// Txn knows one Txn: that of createSessionKey.
+func (e *stubEtcd) Txn(_ context.Context, t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	e.called("txn")
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,7 +129,7 @@ func (e *stubEtcd) txn(_ context.Context, t Txn) (*clientv3.TxnResponse, error) 
 	}, nil
 }
 
-func (e *stubEtcd) get(_ context.Context, key string, _ ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (e *stubEtcd) Get(_ context.Context, key string, _ ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	e.called("get")
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,15 +140,15 @@ func (e *stubEtcd) get(_ context.Context, key string, _ ...clientv3.OpOption) (*
 	return resp, nil
 }
 
-func (e *stubEtcd) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, _ ...clientv3.OpOption) (*pb.ResponseHeader, error) {
-	resp, err := e.get(ctx, from)
+func (e *stubEtcd) Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, _ ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+	resp, err := e.Get(ctx, from)
 	if err != nil || !each(resp.Kvs) {
 		return nil, err
 	}
 	return resp.Header, nil
 }
 
-func (e *stubEtcd) watch(ctx context.Context, key string, _ ...clientv3.OpOption) clientv3.WatchChan {
+func (e *stubEtcd) Watch(ctx context.Context, key string, _ ...clientv3.OpOption) clientv3.WatchChan {
 	e.called("watch")
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -162,14 +163,14 @@ func (e *stubEtcd) watch(ctx context.Context, key string, _ ...clientv3.OpOption
 	return w
 }
 
-func (e *stubEtcd) requestProgress(context.Context) error { e.called("progress"); return nil }
+func (e *stubEtcd) RequestProgress(context.Context) error { e.called("progress"); return nil }
 
-func (e *stubEtcd) grant(_ context.Context, _ clientv3.LeaseID, ttl int64) (int64, error) {
+func (e *stubEtcd) Grant(_ context.Context, _ clientv3.LeaseID, ttl int64) (int64, error) {
 	e.called("grant")
 	return max(ttl, e.ttl), nil
 }
 
-func (e *stubEtcd) revoke(_ context.Context, id clientv3.LeaseID) (int64, error) {
+func (e *stubEtcd) Revoke(_ context.Context, id clientv3.LeaseID) (int64, error) {
 	e.called("revoke")
 	e.mu.Lock()
 	var key string
@@ -183,13 +184,13 @@ func (e *stubEtcd) revoke(_ context.Context, id clientv3.LeaseID) (int64, error)
 	return 0, nil
 }
 
-func (e *stubEtcd) usage(context.Context) (size, quota int64, err error) { return 0, 0, nil }
+func (e *stubEtcd) Usage(context.Context) (size, quota int64, err error) { return 0, 0, nil }
 
-func (e *stubEtcd) renewer(clientv3.LeaseID) renewer { return stubRenewer{e} }
+func (e *stubEtcd) Renewer(clientv3.LeaseID) etcdkv.Renewer { return stubRenewer{e} }
 
 type stubRenewer struct{ *stubEtcd }
 
-func (r stubRenewer) renew(ctx context.Context) (int64, error) {
+func (r stubRenewer) Renew(ctx context.Context) (int64, error) {
 	n := r.called("renew")
 	if r.renewal == nil {
 		return r.ttl, nil
@@ -197,4 +198,4 @@ func (r stubRenewer) renew(ctx context.Context) (int64, error) {
 	return r.renewal(ctx, n)
 }
 
-func (r stubRenewer) close() { r.called("renewer.close") }
+func (r stubRenewer) Close() { r.called("renewer.close") }

@@ -13,6 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -93,7 +94,7 @@ func TestConcurrentIncrementsAreExact(t *testing.T) {
 			fence := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
 			for i := range rounds {
 				nonce := keyspace.NewNonce()
-				r, err := c.Do(within(t), Txn{
+				r, err := c.Do(within(t), etcdkv.Txn{
 					If:   fence,
 					Then: []clientv3.Op{clientv3.OpPut(key, fmt.Sprintf(`{"w":"%s","n":%d}`, nonce, i))},
 				})
@@ -101,7 +102,7 @@ func TestConcurrentIncrementsAreExact(t *testing.T) {
 					t.Errorf("owner %d, round %d: got succeeded %v, error %v", n, i, r.Succeeded, err)
 					return
 				}
-				fence = guardOf(key, r.Revision, nonce)
+				fence = etcdkv.GuardOf(key, r.Revision, nonce)
 			}
 		})
 	}
@@ -128,7 +129,7 @@ func newChaos(t *testing.T, w *world) *chaos {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := &chaos{rng: rand.New(rand.NewPCG(seed, 0))}
-	w.planBy(func(int, Txn) fate {
+	w.planBy(func(int, etcdkv.Txn) fate {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		drawn := c.rng.IntN(100)
@@ -231,7 +232,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 			wg.Go(func() {
 				for k := range keys {
 					key, nonce := fmt.Sprintf("%s%d", w.data, k), keyspace.NewNonce()
-					r, err := c.Do(within(t), Txn{
+					r, err := c.Do(within(t), etcdkv.Txn{
 						If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
 						Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
 						Else: []clientv3.Op{clientv3.OpGet(key)},
@@ -291,21 +292,21 @@ func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 					}
 				}
 				plan(0)
-				claimed := mustApply(t, c, Txn{
+				claimed := mustApply(t, c, etcdkv.Txn{
 					If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
 					Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
 				})
 				fence := Fence{Key: key, Token: Token(claimed.Revision), Nonce: nonce}
 				plan(1)
-				mustApply(t, c, Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.data+"effect", "")}})
+				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.data+"effect", "")}})
 				plan(2)
-				mustApply(t, c, Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
+				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
 				wantVersions(t, w, map[string]int64{"lock": 0, "effect": 1})
 				// Somebody else holds it by now; late originals harm neither.
 				w.claim(t, "lock")
 				w.deliver(t)
 				wantVersions(t, w, map[string]int64{"lock": 1, "effect": 1})
-				_, err := c.Do(within(t), Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
+				_, err := c.Do(within(t), etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
 				if err != nil && !errors.Is(err, ErrFenced) {
 					t.Error(err)
 				}

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
@@ -37,7 +38,7 @@ func (r Result) Get(i int) *mvccpb.KeyValue {
 
 // unit is one Txn on its way: queued, in flight, settled.
 type unit struct {
-	txn Txn
+	txn etcdkv.Txn
 	// evidence is the key whose put proves, at the lane's revision, that Then
 	// happened. Empty when Then itself puts nothing: then the lane adds a note of
 	// its own beside itself.
@@ -101,7 +102,7 @@ func (u *unit) withdraw() bool {
 }
 
 // newUnit measures a Txn.
-func newUnit(t Txn) *unit {
+func newUnit(t etcdkv.Txn) *unit {
 	u := &unit{txn: t, settled: make(chan struct{})}
 	u.touches = u.inline[:0]
 	u.addTxn(t, true)
@@ -113,7 +114,7 @@ func newUnit(t Txn) *unit {
 	return u
 }
 
-func (u *unit) addTxn(t Txn, top bool) {
+func (u *unit) addTxn(t etcdkv.Txn, top bool) {
 	for i := range t.If {
 		cmp := t.If[i].GetCompare()
 		u.size += len(cmp.Key) + len(cmp.GetValue()) + 16
@@ -134,7 +135,7 @@ func (u *unit) addOp(op clientv3.Op) {
 	if op.IsTxn() {
 		cmps, then, els := op.Txn()
 		u.size += 16
-		u.addTxn(Txn{If: cmps, Then: then, Else: els}, false)
+		u.addTxn(etcdkv.Txn{If: cmps, Then: then, Else: els}, false)
 		return
 	}
 	u.size += len(op.KeyBytes()) + len(op.ValueBytes()) + 16
@@ -180,14 +181,14 @@ func covers(op clientv3.Op, key []byte) bool {
 
 // depthOf is what a Txn takes from etcd's operation budget, which is counted
 // down each level of nesting.
-func depthOf(t Txn) int {
+func depthOf(t etcdkv.Txn) int {
 	own := max(len(t.If), len(t.Then), len(t.Else))
 	nested := 0
 	for _, ops := range [2][]clientv3.Op{t.Then, t.Else} {
 		for _, op := range ops {
 			if op.IsTxn() {
 				cmps, then, els := op.Txn()
-				nested = max(nested, depthOf(Txn{If: cmps, Then: then, Else: els}))
+				nested = max(nested, depthOf(etcdkv.Txn{If: cmps, Then: then, Else: els}))
 			}
 		}
 	}

@@ -7,10 +7,12 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 func TestNewUnitMeasures(t *testing.T) {
-	u := newUnit(Txn{
+	u := newUnit(etcdkv.Txn{
 		If:   []clientv3.Cmp{clientv3.Compare(clientv3.Value("cc"), ">", "12345")},
 		Then: []clientv3.Op{clientv3.OpPut("a", "123"), clientv3.OpGet("b"), clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpPut("nn", "1")}, nil)},
 		Else: []clientv3.Op{clientv3.OpGet("cc")},
@@ -38,14 +40,14 @@ func TestDepthCountsEachLevel(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		txn  Txn
+		txn  etcdkv.Txn
 		want int
 	}{
-		{"nothing", Txn{}, 0},
-		{"ops", Txn{Then: puts(3)}, 3},
-		{"the longest list", Txn{If: make([]clientv3.Cmp, 5), Then: puts(3), Else: puts(4)}, 5},
-		{"nested", Txn{Then: append(puts(2), clientv3.OpTxn(nil, puts(7), nil))}, 3 + 7},
-		{"the deepest branch", Txn{Then: []clientv3.Op{
+		{"nothing", etcdkv.Txn{}, 0},
+		{"ops", etcdkv.Txn{Then: puts(3)}, 3},
+		{"the longest list", etcdkv.Txn{If: make([]clientv3.Cmp, 5), Then: puts(3), Else: puts(4)}, 5},
+		{"nested", etcdkv.Txn{Then: append(puts(2), clientv3.OpTxn(nil, puts(7), nil))}, 3 + 7},
+		{"the deepest branch", etcdkv.Txn{Then: []clientv3.Op{
 			clientv3.OpTxn(nil, puts(7), nil),
 			clientv3.OpTxn(nil, nil, []clientv3.Op{clientv3.OpTxn(nil, puts(9), nil)}),
 		}}, 2 + 1 + 9},
@@ -110,20 +112,20 @@ func TestValidateRefusesWhatCannotTravel(t *testing.T) {
 	nestedDelete := clientv3.OpTxn(nil, []clientv3.Op{clientv3.OpDelete("a")}, nil)
 	tests := []struct {
 		name string
-		txn  Txn
+		txn  etcdkv.Txn
 		ok   bool
 	}{
 		{"1 MiB and a bit", putTxn("k", strings.Repeat("x", 1<<20)), false},
 		{"1 MiB less a bit", putTxn("k", strings.Repeat("x", 1<<20-100)), true},
-		{"126 puts", Txn{Then: puts(126)}, true},
-		{"127 puts", Txn{Then: puts(127)}, false},
-		{"126 gets leave no room for the note", Txn{Then: make126(get)}, false},
-		{"Else puts", Txn{Else: []clientv3.Op{a}}, false},
-		{"Else nests", Txn{Else: []clientv3.Op{clientv3.OpTxn(nil, nil, nil)}}, false},
-		{"Else gets", Txn{Else: []clientv3.Op{get}}, true},
-		{"read, then write", Txn{Then: []clientv3.Op{get, a}}, true},
-		{"write, then read", Txn{Then: []clientv3.Op{a, get}}, true},
-		{"write, read, write", Txn{Then: []clientv3.Op{a, get, nestedDelete}}, false},
+		{"126 puts", etcdkv.Txn{Then: puts(126)}, true},
+		{"127 puts", etcdkv.Txn{Then: puts(127)}, false},
+		{"126 gets leave no room for the note", etcdkv.Txn{Then: make126(get)}, false},
+		{"Else puts", etcdkv.Txn{Else: []clientv3.Op{a}}, false},
+		{"Else nests", etcdkv.Txn{Else: []clientv3.Op{clientv3.OpTxn(nil, nil, nil)}}, false},
+		{"Else gets", etcdkv.Txn{Else: []clientv3.Op{get}}, true},
+		{"read, then write", etcdkv.Txn{Then: []clientv3.Op{get, a}}, true},
+		{"write, then read", etcdkv.Txn{Then: []clientv3.Op{a, get}}, true},
+		{"write, read, write", etcdkv.Txn{Then: []clientv3.Op{a, get, nestedDelete}}, false},
 	}
 	for _, tt := range tests {
 		err := newUnit(tt.txn).validate()

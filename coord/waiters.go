@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -184,11 +185,11 @@ func record(v any) string {
 // wants it; gone(owner) keeps a living owner's claim from being taken on stale
 // knowledge; our session keeps a dying process from claiming; our entry, where we
 // have one, keeps a claim from being made for somebody who withdrew.
-func (t claimTxns) take(s slotView, me claimer, entry string, entryRev int64, now time.Time) Txn {
-	txn := Txn{
+func (t claimTxns) take(s slotView, me claimer, entry string, entryRev int64, now time.Time) etcdkv.Txn {
+	txn := etcdkv.Txn{
 		Origin: "hold",
 		If: append(
-			guardOf(s.key, s.rev, s.nonce), //mutant:take-slot
+			etcdkv.GuardOf(s.key, s.rev, s.nonce), //mutant:take-slot
 			t.lives(me.sid, me.rev)),
 		Then: []clientv3.Op{clientv3.OpPut(s.key, holderValue(me, now))},
 		Else: []clientv3.Op{clientv3.OpGet(s.key), clientv3.OpGet(t.space.Session(me.sid))},
@@ -206,8 +207,8 @@ func (t claimTxns) take(s slotView, me claimer, entry string, entryRev int64, no
 // enqueue puts a waiting entry. The guards of all slots close the race with a
 // release that saw no waiter: after it a slot has another revision, and we look
 // again instead of waiting for nobody.
-func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3.LeaseID, now time.Time) Txn {
-	txn := Txn{
+func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3.LeaseID, now time.Time) etcdkv.Txn {
+	txn := etcdkv.Txn{
 		Origin: "hold",
 		If:     []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(entry), "=", 0), t.lives(me.sid, me.rev)},
 		Then: []clientv3.Op{clientv3.OpPut(entry, record(waiterRecord{
@@ -224,11 +225,11 @@ func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3
 // release gives a claim up: to the first waiter, where there is one, so that
 // nobody barges in; else the slot is deleted, or freed where foreign keys are in
 // the way. Wrote is the nonce of the record that it puts, "" when it deletes.
-func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn Txn, wrote string) {
+func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn etcdkv.Txn, wrote string) {
 	if len(v.entries) > 0 { //mutant:release-hands-over
 		return t.transfer(f, v.entries[0], now), v.entries[0].Claim
 	}
-	txn = Txn{
+	txn = etcdkv.Txn{
 		Origin: "hold",
 		If:     f.Cmps(), //mutant:release-fence
 		Else:   []clientv3.Op{clientv3.OpGet(f.Key)},
@@ -248,9 +249,9 @@ func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn Txn, wrote 
 // transfer makes a waiter the owner. Its entry keeps the claim from one that
 // withdrew, its session from one that is dead: either would leave a claim that
 // nobody knows he holds.
-func (t claimTxns) transfer(f Fence, to entryView, now time.Time) Txn {
+func (t claimTxns) transfer(f Fence, to entryView, now time.Time) etcdkv.Txn {
 	me := claimer{sid: to.Session, rev: to.SessionRev, nonce: to.Claim}
-	return Txn{
+	return etcdkv.Txn{
 		Origin: "hold",
 		If: append(
 			f.Cmps(),                           //mutant:transfer-fence
@@ -263,8 +264,8 @@ func (t claimTxns) transfer(f Fence, to entryView, now time.Time) Txn {
 
 // withdraw takes a waiting entry back. The compare tells, by failing, that the
 // claim may have been handed to us meanwhile.
-func (t claimTxns) withdraw(entry string, rev int64) Txn {
-	return Txn{
+func (t claimTxns) withdraw(entry string, rev int64) etcdkv.Txn {
+	return etcdkv.Txn{
 		Origin: "hold",
 		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(entry), "=", rev)}, //mutant:withdraw-entry
 		Then:   []clientv3.Op{clientv3.OpDelete(entry)},

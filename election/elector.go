@@ -13,13 +13,14 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // Elector is one candidate of an election. Create it with [New] and Run it once.
 // Safe for concurrent use.
 type Elector struct {
 	client *clientv3.Client
-	store  *coord.Store
+	store  *etcdkv.Store
 	cfg    Config
 	log    *zap.Logger
 
@@ -39,7 +40,7 @@ func New(client *clientv3.Client, cfg Config) (*Elector, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("new elector: %w", err)
 	}
-	store, err := coord.NewStore(client, cfg.Root, cfg.Logger)
+	store, err := etcdkv.NewStore(client, cfg.Root, cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("new elector: %w", err)
 	}
@@ -370,7 +371,7 @@ func (r *Runnable) Start(ctx context.Context) error { return r.e.Run(ctx, r.fn) 
 // NeedLeaderElection is false: the election is ours.
 func (r *Runnable) NeedLeaderElection() bool { return false }
 
-// pause waits a little longer with each try.
+// Pause waits a little longer with each try.
 func pause(ctx context.Context, try int) {
 	t := time.NewTimer(min(50*time.Millisecond<<min(try, 5), time.Second))
 	defer t.Stop()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // Status is what an observer knows.
@@ -60,7 +61,7 @@ func (e *Elector) Observe(ctx context.Context) <-chan State {
 
 // observer is one Observe under way.
 type observer struct {
-	store *coord.Store
+	store *etcdkv.Store
 	name  string
 	out   chan<- State
 	told  *State
@@ -97,7 +98,7 @@ func stateOf(st coord.ClaimState, asked time.Time) State {
 	return State{Status: Leader, Session: st.Owner, Token: st.Token, AsOf: asked}
 }
 
-// watch returns a channel that is closed when the leader's key or its owner's
+// Watch returns a channel that is closed when the leader's key or its owner's
 // session may have changed behind what was read, and a function that joins it.
 func (o *observer) watch(ctx context.Context, st coord.ClaimState, ok bool) (<-chan struct{}, func()) {
 	changed := make(chan struct{})

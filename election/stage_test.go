@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // within turns a hang into a failure, nothing else.
@@ -43,14 +44,14 @@ type stage struct {
 	t      *testing.T
 	root   string
 	client *clientv3.Client
-	store  *coord.Store
+	store  *etcdkv.Store
 }
 
 func newStage(t *testing.T, client *clientv3.Client) *stage {
 	t.Helper()
 	t.Parallel()
 	root := etcdtest.Root(t)
-	store, err := coord.NewStore(client, root, nil)
+	store, err := etcdkv.NewStore(client, root, nil)
 	must(t, err)
 	return &stage{t: t, root: root, client: client, store: store}
 }
@@ -149,7 +150,7 @@ func (s *stage) candidates(n int) []string {
 	}
 }
 
-// revoke ends the lease of a session.
+// Revoke ends the lease of a session.
 func (s *stage) revoke(sid string) {
 	s.t.Helper()
 	id, err := strconv.ParseUint(sid[strings.LastIndexByte(sid, '.')+1:], 16, 64)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/history"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -133,14 +134,14 @@ func (g *guest) overwriteOnce(ctx context.Context, s *coord.Session, next map[st
 		return fmt.Sprint(s.ID(), " ", next[key]), clientv3.OpPut(key, strconv.Itoa(next[key]))
 	}
 	for i := range saturate {
-		s.Committer().Go(coord.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
+		s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
 	}
 	pending := map[string]*coord.Pending{}
 	for range 3 {
 		what, op := put()
-		pending[what] = s.Committer().Go(coord.Txn{Then: []clientv3.Op{op}, Origin: "order"})
+		pending[what] = s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{op}, Origin: "order"})
 		for i := range saturate / 2 {
-			s.Committer().Go(coord.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
+			s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
 		}
 	}
 	for what, p := range pending {

@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -189,7 +190,7 @@ func hostileListings(t *testing.T, q *workqueue.Queue, cl *clientv3.Client, root
 	if _, err := q.Refusals(bounded(t)); err != nil {
 		t.Error(err)
 	}
-	store, err := coord.NewStore(cl, root, nil)
+	store, err := etcdkv.NewStore(cl, root, nil)
 	mustDo(t, err)
 	queues := workqueue.Queues{Client: cl, Root: root}
 	for name, list := range map[string]func() error{

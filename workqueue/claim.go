@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -123,7 +124,7 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 	return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
 }
 
-func (q *Queue) claimTxn(c candidate, n next, me session, progress int64) (coord.Txn, error) {
+func (q *Queue) claimTxn(c candidate, n next, me session, progress int64) (etcdkv.Txn, error) {
 	if c.orphan {
 		return q.txns.reclaim(c.located, n, me, c.config, progress)
 	}

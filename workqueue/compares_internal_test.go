@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -171,7 +172,7 @@ func (w *world) describe(c clientv3.Cmp) string {
 // spoil makes the world in which only compare i of the Txn does not hold. For a
 // head compare it returns the Txn with the revision that its guard would have, had
 // history gone back to it.
-func (w *world) spoil(txn coord.Txn, i int) coord.Txn {
+func (w *world) spoil(txn etcdkv.Txn, i int) etcdkv.Txn {
 	w.t.Helper()
 	key := string(txn.If[i].KeyBytes())
 	value, rev := w.get(key)
@@ -201,7 +202,7 @@ func (w *world) spoil(txn coord.Txn, i int) coord.Txn {
 	return txn
 }
 
-func (w *world) apply(txn coord.Txn) *clientv3.TxnResponse {
+func (w *world) apply(txn etcdkv.Txn) *clientv3.TxnResponse {
 	w.t.Helper()
 	resp, err := w.client.Txn(w.t.Context()).If(txn.If...).Then(txn.Then...).Else(txn.Else...).Commit()
 	if err != nil {
@@ -211,11 +212,11 @@ func (w *world) apply(txn coord.Txn) *clientv3.TxnResponse {
 }
 
 // holding tells which compares hold.
-func (w *world) holding(txn coord.Txn) []bool {
+func (w *world) holding(txn etcdkv.Txn) []bool {
 	w.t.Helper()
 	var held []bool
 	for _, c := range txn.If {
-		held = append(held, w.apply(coord.Txn{If: []clientv3.Cmp{c}, Then: []clientv3.Op{clientv3.OpGet("x")}, Else: []clientv3.Op{clientv3.OpGet("x")}}).Succeeded)
+		held = append(held, w.apply(etcdkv.Txn{If: []clientv3.Cmp{c}, Then: []clientv3.Op{clientv3.OpGet("x")}, Else: []clientv3.Op{clientv3.OpGet("x")}}).Succeeded)
 	}
 	return held
 }
@@ -289,7 +290,7 @@ func TestEveryCompareOfEveryTxnClosesARace(t *testing.T) {
 	}
 }
 
-func mustBuild(w *world, tc txnCase, race string) coord.Txn {
+func mustBuild(w *world, tc txnCase, race string) etcdkv.Txn {
 	w.t.Helper()
 	txn, err := tc.build(w)
 	if err != nil {

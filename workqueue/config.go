@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -141,18 +142,18 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 
 // configure writes the config. The compare closes the race with another change,
 // which a blind put would undo.
-func (t txns) configure(c config, rev int64) (coord.Txn, error) {
+func (t txns) configure(c config, rev int64) (etcdkv.Txn, error) {
 	c.Nonce = keyspace.NewNonce()
 	value, err := encodeJSON(c)
 	if err != nil {
-		return coord.Txn{}, fmt.Errorf("encode config: %w", err)
+		return etcdkv.Txn{}, fmt.Errorf("encode config: %w", err)
 	}
 	value, err = withExtra(value, c.extra)
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	key := t.keys.Config()
-	return coord.Txn{
+	return etcdkv.Txn{
 		Origin: "repair",
 		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}, //mutant:config-guard
 		Then:   []clientv3.Op{clientv3.OpPut(key, string(value))},

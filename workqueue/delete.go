@@ -7,7 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -50,10 +50,10 @@ func (q *Queue) Delete(ctx context.Context, id string, by By) (*Job, error) {
 // remove deletes a job and what lies beside it. The guard closes the race with whoever
 // claims it, brings it back or changes it meanwhile. Beside what is done lies nothing
 // of it: by mischance it may be another job's.
-func (t txns) remove(l located) coord.Txn {
+func (t txns) remove(l located) etcdkv.Txn {
 	id := l.record.ID
 	key := t.key(l.where, id)
-	txn := coord.Txn{
+	txn := etcdkv.Txn{
 		Origin: "repair",
 		If:     t.guard(l), //mutant:delete-guard
 		Then:   []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(t.keys.Refused(id))},

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -93,13 +94,13 @@ func (d *dispatching) round(ctx context.Context, assignments []assignment) (made
 
 // sent is an assignment on its way.
 type sent struct {
-	txn     coord.Txn
+	txn     etcdkv.Txn
 	pending *coord.Pending
 	err     error
 }
 
 // prepare makes the Txn that gives one job to one worker.
-func (d *dispatching) prepare(ctx context.Context, a assignment) (coord.Txn, error) {
+func (d *dispatching) prepare(ctx context.Context, a assignment) (etcdkv.Txn, error) {
 	e := event{
 		verb: verbClaim, now: a.c.seen, nonce: keyspace.NewNonce(), assigned: true,
 		owner: a.to.id, ownerRev: a.to.rev, delay: d.q.delay(),
@@ -108,12 +109,12 @@ func (d *dispatching) prepare(ctx context.Context, a assignment) (coord.Txn, err
 	if a.c.orphan {
 		var err error
 		if progress, err = d.q.judgeLoss(ctx, a.c, &e); err != nil {
-			return coord.Txn{}, err
+			return etcdkv.Txn{}, err
 		}
 	}
 	n, err := transition(a.c.record, a.c.where, e)
 	if err != nil {
-		return coord.Txn{}, errMissed
+		return etcdkv.Txn{}, errMissed
 	}
 	return d.q.txns.assign(a, n, progress, d.fence)
 }

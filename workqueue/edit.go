@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -194,7 +195,7 @@ func (r *record) intervened(e event, o string) {
 // edit writes the record that describes the job anew, as any intervention, and a
 // payload that goes, or went, beside it. The guard is all that the payload needs: it is
 // never written without its record.
-func (t txns) edit(l located, n next, e *edition) (coord.Txn, error) {
+func (t txns) edit(l located, n next, e *edition) (etcdkv.Txn, error) {
 	txn, err := t.intervene(l, n, clientv3.NoLease)
 	if err != nil || !e.repacked {
 		return txn, err

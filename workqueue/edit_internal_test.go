@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 func init() {
@@ -33,7 +33,7 @@ func init() {
 		txnCase{"delete an assigned job", "remove", removing("claimed", assigned), nil, guarding("job")},
 		txnCase{"delete a done job", "remove", removing("done", nil), nil, guarding("done")},
 		txnCase{"delete a dead job", "remove", removing("dead", nil), nil, guarding("dead")},
-		txnCase{"remove an empty queue", "disband", func(w *world) (coord.Txn, error) {
+		txnCase{"remove an empty queue", "disband", func(w *world) (etcdkv.Txn, error) {
 			w.names[w.keys.Jobs()], w.names[w.keys.DoneJobs()] = "jobs", "done jobs"
 			w.names[w.keys.DeadJobs()], w.names[w.keys.Workers()] = "dead jobs", "workers"
 			left := w.put(w.keys.Worker(w.me.id), `{"left":true}`)
@@ -52,8 +52,8 @@ func changes(change func(*record)) []func(*record) {
 }
 
 // editing describes a job anew; an empty payload leaves the one that lies beside.
-func editing(state, payload string, change func(*record)) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func editing(state, payload string, change func(*record)) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job(state, changes(change)...)
 		e := &edition{Params: Params{ID: "x", Payload: []byte(payload), Priority: 7}, repacked: payload != ""}
 		return w.edit(l, w.step(l, verbEdit, func(ev *event) { ev.edit = e }), e)
@@ -62,8 +62,8 @@ func editing(state, payload string, change func(*record)) func(w *world) (coord.
 
 // relocating moves job x to queue q2. What is there afterwards are keys of that queue,
 // and nothing is left in the one that it came from.
-func relocating(state string, change func(*record)) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func relocating(state string, change func(*record)) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job(state, changes(change)...)
 		there := txns{keys: w.space.Queue("q2"), space: w.space}
 		for where, name := range map[place]string{inJobs: "there", inDone: "there done", inDead: "there dead"} {
@@ -74,8 +74,8 @@ func relocating(state string, change func(*record)) func(w *world) (coord.Txn, e
 	}
 }
 
-func removing(state string, change func(*record)) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func removing(state string, change func(*record)) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job(state, changes(change)...)
 		w.put(w.keys.Refused("x"), "{}")
 		return w.remove(l), nil

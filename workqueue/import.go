@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -255,17 +256,17 @@ func (q *Queue) viewOf(ctx context.Context, r *record, where place, kv *mvccpb.K
 type importSeen [3]int64
 
 // restore puts a job where it was, in the place of what was seen there.
-func (t txns) restore(im *importing, seen importSeen) (coord.Txn, error) {
+func (t txns) restore(im *importing, seen importSeen) (etcdkv.Txn, error) {
 	value, err := im.record.encode()
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	id := im.record.ID
-	txn := coord.Txn{Origin: "import", InOrder: true} // a job's age is the revision that creates it
+	txn := etcdkv.Txn{Origin: "import", InOrder: true} // a job's age is the revision that creates it
 	var opts []clientv3.OpOption
 	if im.where == inDone {
 		if im.lease == clientv3.NoLease {
-			return coord.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", id)
+			return etcdkv.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", id)
 		}
 		opts = append(opts, clientv3.WithLease(im.lease))
 	}
@@ -284,7 +285,7 @@ func (t txns) restore(im *importing, seen importSeen) (coord.Txn, error) {
 }
 
 // besides puts what belongs to the job, or deletes what belonged to the one before.
-func (t txns) besides(txn *coord.Txn, key, value string, seen importSeen) {
+func (t txns) besides(txn *etcdkv.Txn, key, value string, seen importSeen) {
 	switch {
 	case value != "":
 		txn.Then = append(txn.Then, clientv3.OpPut(key, value))

@@ -1,7 +1,7 @@
 package workqueue
 
 import (
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -18,8 +18,8 @@ func init() {
 }
 
 // restoring imports a job in the place of what is there, if anything.
-func restoring(state string, bare bool, over string) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func restoring(state string, bare bool, over string) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		var seen importSeen
 		if over != "" {
 			l := w.job(over)

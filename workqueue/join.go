@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -68,11 +69,11 @@ func joinable(keys keyspace.Keyspace, fences []coord.Fence, ops []clientv3.Op) (
 	if len(ops) > 60 {
 		others = ops // for the error
 	}
-	return j, coord.CheckOps(keys, others) //mutant:join-outside-root
+	return j, etcdkv.CheckOps(keys, others) //mutant:join-outside-root
 }
 
 // join adds it to a Txn that closes a claim, whose Else gets one key.
-func (j joint) join(txn *coord.Txn, keys keyspace.Keyspace) {
+func (j joint) join(txn *etcdkv.Txn, keys keyspace.Keyspace) {
 	if len(j.ops) == 0 && len(j.fences) == 0 {
 		return
 	}

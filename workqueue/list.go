@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -113,7 +114,7 @@ func (qs Queues) List(ctx context.Context, names []string, f Filter) iter.Seq2[*
 // caller that takes its time must not keep etcd sending.
 const queuesAtOnce = 128
 
-func listJobs(ctx context.Context, store *coord.Store, queues []string, f Filter) iter.Seq2[*Job, error] {
+func listJobs(ctx context.Context, store *etcdkv.Store, queues []string, f Filter) iter.Seq2[*Job, error] {
 	return func(yield func(*Job, error) bool) {
 		if err := f.validate(); err != nil {
 			yield(nil, fmt.Errorf("list jobs of %s: %w", namesText(queues), err))
@@ -148,7 +149,7 @@ func listJobs(ctx context.Context, store *coord.Store, queues []string, f Filter
 
 // readListings reads what can be yielded, at one revision, and returns of how many
 // listings: with a limit only as many as it takes.
-func readListings(ctx context.Context, store *coord.Store, all []*listing, limit int) (read int, err error) {
+func readListings(ctx context.Context, store *etcdkv.Store, all []*listing, limit int) (read int, err error) {
 	lives, rev, err := owners(ctx, store, all)
 	if err != nil {
 		return 0, err
@@ -248,7 +249,7 @@ func prefixesOf(all []*listing) (prefixes []string) {
 
 // owners reads who is alive, where that matters, and at which revision; otherwise
 // sessions need not be readable.
-func owners(ctx context.Context, store *coord.Store, all []*listing) (func(string, int64) bool, int64, error) {
+func owners(ctx context.Context, store *etcdkv.Store, all []*listing) (func(string, int64) bool, int64, error) {
 	if !slices.ContainsFunc(all, func(l *listing) bool { return l.f.wantsOwners(l.where) }) {
 		return nobody, 0, nil
 	}
@@ -369,7 +370,7 @@ func (l *listing) yield(limit int, yield func(*Job, error) bool) (n int, more bo
 }
 
 // liveOwners reads all sessions, and tells at which revision.
-func liveOwners(ctx context.Context, store *coord.Store) (func(string, int64) bool, int64, error) {
+func liveOwners(ctx context.Context, store *etcdkv.Store) (func(string, int64) bool, int64, error) {
 	prefix := store.Keys().Sessions()
 	resp, err := store.List(ctx, prefix)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -134,13 +135,13 @@ func salvaged(id string, value []byte, why error, e event) *record {
 // salvage puts the dead letter in the record's place. The guard refuses when somebody
 // wrote the record meanwhile; a record without a head nonce is guarded by its revision
 // alone. The second compare keeps a dead letter of that id from being overwritten.
-func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (coord.Txn, error) {
+func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (etcdkv.Txn, error) {
 	value, err := r.encode()
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	from, dead := string(kv.Key), t.keys.Dead(r.ID)
-	txn := coord.Txn{
+	txn := etcdkv.Txn{
 		Origin: "repair",
 		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: keyspace.NonceOf(kv.Value)}.Cmps(), //mutant:salvage-guard
 		Then:   []clientv3.Op{clientv3.OpPut(dead, string(value))},

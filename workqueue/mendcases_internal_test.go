@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -25,8 +26,8 @@ func init() {
 }
 
 // salvaging puts a record that names another job.
-func salvaging(where place) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func salvaging(where place) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		kv := &mvccpb.KeyValue{Key: []byte(w.key(where, "x")), Value: []byte(`{"w":"` + middleNonce + `","v":1,"id":"other"}`)}
 		kv.ModRevision = w.put(string(kv.Key), string(kv.Value))
 		e := testEvent(verbBury)

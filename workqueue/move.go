@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -68,13 +69,13 @@ func (r *record) leave(e event, where place) next {
 // of that id, and it may be done or dead by now. Nobody reports progress of a job that
 // is not claimed; while one is, its owner's last checkpoint may still arrive, and must
 // not stay behind.
-func (t txns) relocate(l located, n next, to txns, beside besides) (coord.Txn, error) {
+func (t txns) relocate(l located, n next, to txns, beside besides) (etcdkv.Txn, error) {
 	value, err := n.record.encode()
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	id, from := l.record.ID, t.key(l.where, l.record.ID)
-	txn := coord.Txn{
+	txn := etcdkv.Txn{
 		Origin: "repair", InOrder: true, // its age there is the revision that puts it there
 		If:   t.guard(l), //mutant:move-guard
 		Then: []clientv3.Op{clientv3.OpPut(to.key(n.where, id), string(value)), clientv3.OpDelete(from)},

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
@@ -120,7 +121,7 @@ type message struct {
 	call, who int
 	verb, job string
 	builder   string
-	txn       coord.Txn
+	txn       etcdkv.Txn
 	seen      located // what it was made of
 	n         next
 	to        session // the claimer
@@ -220,7 +221,7 @@ func (p *play) revoke(id int64) {
 	}
 }
 
-func (p *play) commit(t coord.Txn) (*clientv3.TxnResponse, error) {
+func (p *play) commit(t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	if p.real != nil {
 		return p.real.commit(t)
 	}
@@ -233,13 +234,13 @@ func (p *play) put(key, value string, lease int64) {
 	if lease != 0 {
 		opts = append(opts, clientv3.WithLease(clientv3.LeaseID(lease)))
 	}
-	if _, err := p.commit(coord.Txn{Then: []clientv3.Op{clientv3.OpPut(key, value, opts...)}}); err != nil {
+	if _, err := p.commit(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(key, value, opts...)}}); err != nil {
 		panic(err)
 	}
 }
 
 func (p *play) delete(key string) {
-	if _, err := p.commit(coord.Txn{Then: []clientv3.Op{clientv3.OpDelete(key)}}); err != nil {
+	if _, err := p.commit(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpDelete(key)}}); err != nil {
 		panic(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // run does what one line says, and returns what it led to. An error matches
@@ -240,7 +241,7 @@ func (s *liveServer) revoke(id int64) {
 	s.note(err)
 }
 
-func (s *liveServer) commit(t coord.Txn) (*clientv3.TxnResponse, error) {
+func (s *liveServer) commit(t etcdkv.Txn) (*clientv3.TxnResponse, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
 	defer cancel()
 	return s.client.Txn(ctx).If(t.If...).Then(t.Then...).Else(t.Else...).Commit()

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -109,7 +110,7 @@ type Queue struct {
 	name      string
 	cfg       Config
 	client    *clientv3.Client
-	store     *coord.Store
+	store     *etcdkv.Store
 	keys      keyspace.QueueKeys
 	txns      txns
 	committer *coord.Committer
@@ -143,7 +144,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("open queue: %w", err)
 	}
-	store, err := coord.NewStore(client, cfg.Root, cfg.Logger)
+	store, err := etcdkv.NewStore(client, cfg.Root, cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -23,13 +23,13 @@ type Queues struct {
 }
 
 // open returns the store, to read these queues from.
-func (qs Queues) open(names ...string) (*coord.Store, error) {
+func (qs Queues) open(names ...string) (*etcdkv.Store, error) {
 	for _, name := range names {
 		if err := keyspace.ValidateName("queue", name); err != nil {
 			return nil, err
 		}
 	}
-	return coord.NewStore(qs.Client, qs.Root, nil)
+	return etcdkv.NewStore(qs.Client, qs.Root, nil)
 }
 
 // Names returns the names of the queues, sorted. A queue is its keys: one without

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -59,6 +60,6 @@ func (q *Queue) keepRefusal(ctx context.Context, c *Claim, e event) {
 
 // refused keeps the last refusal of a job. There is nothing to compare: it is only
 // written once a refusal is proven, and the last one wins.
-func (t txns) refused(id, value string, lease clientv3.LeaseID) coord.Txn {
-	return coord.Txn{Origin: "evidence", Then: []clientv3.Op{clientv3.OpPut(t.keys.Refused(id), value, clientv3.WithLease(lease))}}
+func (t txns) refused(id, value string, lease clientv3.LeaseID) etcdkv.Txn {
+	return etcdkv.Txn{Origin: "evidence", Then: []clientv3.Op{clientv3.OpPut(t.keys.Refused(id), value, clientv3.WithLease(lease))}}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -132,9 +133,9 @@ func (r *registration) mayFollow(kv *mvccpb.KeyValue) bool {
 }
 
 // register writes a worker's entry on its session's lease.
-func (t txns) register(me session, lease clientv3.LeaseID, seen int64, value string) coord.Txn {
+func (t txns) register(me session, lease clientv3.LeaseID, seen int64, value string) etcdkv.Txn {
 	key, alive := t.keys.Worker(me.id), t.space.Session(me.id)
-	return coord.Txn{
+	return etcdkv.Txn{
 		Origin: "worker",
 		If: []clientv3.Cmp{
 			clientv3.Compare(clientv3.CreateRevision(alive), "=", me.rev), //mutant:register-session

@@ -6,7 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // Remove takes away what is left of an empty queue: its config, and with it its mode
@@ -62,9 +62,9 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 // workers that have left it, the last of them at revision left. The range compares
 // close the races with whoever enqueues a job meanwhile, ends one, or begins to serve
 // the queue; the first one keeps a pause, or a mode, that was not seen.
-func (t txns) disband(config, left int64) coord.Txn {
+func (t txns) disband(config, left int64) etcdkv.Txn {
 	key := t.keys.Config()
-	txn := coord.Txn{
+	txn := etcdkv.Txn{
 		Origin: "repair",
 		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", config)},
 		Then:   []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(t.keys.Workers(), clientv3.WithPrefix())},

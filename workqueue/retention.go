@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // keysPerLease bounds the keys on one retention lease: under auth, attaching a
@@ -22,7 +23,7 @@ const keysPerLease = 256
 // commit waits for a grant. When this process keeps more jobs or bytes than it
 // may, the oldest lease is revoked. The leases outlive the process.
 type retention struct {
-	store *coord.Store
+	store *etcdkv.Store
 	cfg   Config
 	log   *zap.Logger
 
@@ -47,13 +48,13 @@ type retainer struct {
 	bytes   int
 }
 
-// grant is the getting of one lease.
+// Grant is the getting of one lease.
 type grant struct {
 	done chan struct{}
 	err  error // valid once done is closed
 }
 
-func newRetention(store *coord.Store, cfg Config, log *zap.Logger) *retention {
+func newRetention(store *etcdkv.Store, cfg Config, log *zap.Logger) *retention {
 	r := &retention{store: store, cfg: cfg, log: log}
 	r.life, r.cancel = context.WithCancel(context.Background())
 	return r
@@ -118,7 +119,7 @@ func (r *retention) attach(n int) (clientv3.LeaseID, *grant) {
 	return c.id, nil
 }
 
-// grant gets the next lease in the background. Called with mu held.
+// Grant gets the next lease in the background. Called with mu held.
 func (r *retention) grant() *grant {
 	if r.grants != nil {
 		select {
@@ -179,7 +180,7 @@ func (r *retention) lost(id clientv3.LeaseID) {
 	}
 }
 
-// close joins the background work. The leases live on, with the jobs on them;
+// Close joins the background work. The leases live on, with the jobs on them;
 // one that nothing hangs on is revoked.
 func (r *retention) close(ctx context.Context) error {
 	r.mu.Lock()

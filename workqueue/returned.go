@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -85,18 +86,18 @@ func (q *Queue) giveBackUnread(ctx context.Context, s *coord.Session, id string)
 // returnUnread gives back the claim of a record that a newer program wrote: what is not
 // known in it stays as it is, its version too. The guard keeps a record that has moved
 // on. It is not ok when the record is not the session's claim, or cannot be parsed.
-func (t txns) returnUnread(kv *mvccpb.KeyValue, sid, id string, e event) (txn coord.Txn, ok bool, err error) {
+func (t txns) returnUnread(kv *mvccpb.KeyValue, sid, id string, e event) (txn etcdkv.Txn, ok bool, err error) {
 	r, err := parseRecord(kv.Value)
 	if err != nil || r.Owner != sid || r.ID != id || r.OwnerRev <= 0 {
-		return coord.Txn{}, false, nil
+		return etcdkv.Txn{}, false, nil
 	}
 	r.Nonce = e.nonce
 	r.endAttempt(e, outcomeReleased, e.err)
 	value, err := r.reopen(e.at).record.encode()
 	if err != nil {
-		return coord.Txn{}, false, err
+		return etcdkv.Txn{}, false, err
 	}
-	return coord.Txn{
+	return etcdkv.Txn{
 		Origin: "close",
 		If:     coord.Fence{Key: string(kv.Key), Token: coord.Token(kv.ModRevision), Nonce: keyspace.NonceOf(kv.Value)}.Cmps(), //mutant:unread-guard
 		Then:   []clientv3.Op{clientv3.OpPut(string(kv.Key), string(value)), clientv3.OpDelete(t.keys.Assigned(sid, id))},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -128,7 +129,7 @@ func (c *Claim) event(v verb) event {
 	return event{verb: v, now: time.Now(), nonce: keyspace.NewNonce(), token: c.fence.Token, delay: c.q.delay()}
 }
 
-// close takes one way out of the claim: see [claims.Closer].
+// Close takes one way out of the claim: see [claims.Closer].
 func (c *Claim) close(ctx context.Context, e event, joined joint) error {
 	way, err := c.way(e, joined)
 	if err == nil {
@@ -307,17 +308,17 @@ func (l located) tokenOf(where place) coord.Token {
 
 // closeTxn builds the Txn, anew for each try, because a retention lease may be
 // gone by the next.
-func (c *Claim) closeTxn(ctx context.Context, at located, n next, joined joint) (coord.Txn, clientv3.LeaseID, error) {
+func (c *Claim) closeTxn(ctx context.Context, at located, n next, joined joint) (etcdkv.Txn, clientv3.LeaseID, error) {
 	var lease clientv3.LeaseID
 	if n.where == inDone {
 		var err error
 		if lease, err = c.q.retention.lease(ctx, n.record.size()); err != nil {
-			return coord.Txn{}, 0, err
+			return etcdkv.Txn{}, 0, err
 		}
 	}
 	txn, err := c.q.txns.close(c.fence, at, n, lease)
 	if err != nil {
-		return coord.Txn{}, 0, err
+		return etcdkv.Txn{}, 0, err
 	}
 	joined.join(&txn, c.q.store.Keys())
 	return txn, lease, nil

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -96,7 +96,7 @@ func (qs Queues) Stats(ctx context.Context, names []string, since time.Time) ite
 	return statsOf(ctx, store, names, since)
 }
 
-func statsOf(ctx context.Context, store *coord.Store, queues []string, since time.Time) iter.Seq2[Stats, error] {
+func statsOf(ctx context.Context, store *etcdkv.Store, queues []string, since time.Time) iter.Seq2[Stats, error] {
 	return func(yield func(Stats, error) bool) {
 		for group := range slices.Chunk(queues, queuesAtOnce) {
 			counters, err := countQueues(ctx, store, group, since)
@@ -117,7 +117,7 @@ func statsOf(ctx context.Context, store *coord.Store, queues []string, since tim
 }
 
 // countQueues counts what is in some queues, and with since what happened.
-func countQueues(ctx context.Context, store *coord.Store, queues []string, since time.Time) ([]*counter, error) {
+func countQueues(ctx context.Context, store *etcdkv.Store, queues []string, since time.Time) ([]*counter, error) {
 	all, err := readSettings(ctx, store, queues, since)
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ const (
 )
 
 // readSettings reads configs and registrations, and counts what need not be looked at.
-func readSettings(ctx context.Context, store *coord.Store, queues []string, since time.Time) (all []*counter, err error) {
+func readSettings(ctx context.Context, store *etcdkv.Store, queues []string, since time.Time) (all []*counter, err error) {
 	now := time.Now()
 	for group := range slices.Chunk(queues, settingsAtOnce) {
 		var gets []clientv3.Op

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -73,13 +74,13 @@ type enqueueSeen struct {
 // enqueue creates a job. The compares close the races with another enqueue of the
 // same id (CreateRev), and with a job of that id that finishes, or is requeued,
 // between our read and our write (done, dead): nobody else has an id that was drawn.
-func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, error) {
+func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (etcdkv.Txn, error) {
 	value, err := r.encode()
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	job, done, dead := t.keys.Job(r.ID), t.keys.Done(r.ID), t.keys.Dead(r.ID)
-	txn := coord.Txn{
+	txn := etcdkv.Txn{
 		Origin: "enqueue",
 		// A job's age is the revision that creates it.
 		InOrder: true,
@@ -112,13 +113,13 @@ func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (coord.Txn, e
 // session that the server has given up from claiming: its claim would be an
 // orphan that runs. The config compare makes a pause final: no claim is applied
 // after it on older knowledge.
-func (t txns) claim(l located, n next, me session, config int64) (coord.Txn, error) {
+func (t txns) claim(l located, n next, me session, config int64) (etcdkv.Txn, error) {
 	value, err := n.record.encode()
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	job := t.keys.Job(l.record.ID)
-	txn := coord.Txn{
+	txn := etcdkv.Txn{
 		Origin: "claim",
 		If:     t.mayClaim(l, me, config),
 		Then:   []clientv3.Op{put(job, value)},
@@ -135,9 +136,9 @@ func (t txns) claim(l located, n next, me session, config int64) (coord.Txn, err
 // late it arrives. The compare of the worker's registration makes its leaving the
 // queue final, and its taking fewer jobs: behind that nothing more is assigned to it
 // on older knowledge, so it can give back all that was.
-func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (coord.Txn, error) {
+func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (etcdkv.Txn, error) {
 	l, to := a.c.located, a.to
-	var txn coord.Txn
+	var txn etcdkv.Txn
 	var err error
 	if a.c.orphan {
 		txn, err = t.reclaim(l, n, to, a.c.config, progress)
@@ -145,7 +146,7 @@ func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (
 		txn, err = t.claim(l, n, to, a.c.config)
 	}
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	txn.Origin = "assign"
 	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Worker(to.id)), "=", a.registered)) //mutant:assign-worker
@@ -160,7 +161,7 @@ func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (
 }
 
 // emptyInbox takes the inbox entry of a claim away that ends.
-func (t txns) emptyInbox(txn *coord.Txn, l located) {
+func (t txns) emptyInbox(txn *etcdkv.Txn, l located) {
 	if l.record.claimed() && l.record.Assigned {
 		txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Assigned(l.record.Owner, l.record.ID)))
 	}
@@ -176,7 +177,7 @@ func (t txns) mayClaim(l located, me session, config int64) []clientv3.Cmp {
 
 // readBeside adds what a claimer needs beside the record: the payload, and what
 // earlier attempts checkpointed.
-func (t txns) readBeside(txn *coord.Txn, l located) {
+func (t txns) readBeside(txn *etcdkv.Txn, l located) {
 	if l.record.Beside > 0 {
 		txn.Then = append(txn.Then, clientv3.OpGet(t.keys.Payload(l.record.ID)))
 	}
@@ -189,8 +190,8 @@ func (t txns) readBeside(txn *coord.Txn, l located) {
 // the Txn itself, since every mirror lags. The progress compare makes the count of
 // losses exact: an owner's last checkpoint may still arrive, and then the loss does
 // not count.
-func (t txns) reclaim(l located, n next, me session, config, progress int64) (coord.Txn, error) {
-	var txn coord.Txn
+func (t txns) reclaim(l located, n next, me session, config, progress int64) (etcdkv.Txn, error) {
+	var txn etcdkv.Txn
 	var err error
 	if n.claims() {
 		txn, err = t.claim(l, n, me, config)
@@ -200,7 +201,7 @@ func (t txns) reclaim(l located, n next, me session, config, progress int64) (co
 		txn.Origin = "reclaim"
 	}
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	txn.If = append(txn.If,
 		clientv3.Compare(clientv3.CreateRevision(t.space.Session(l.record.Owner)), "!=", l.record.OwnerRev), //mutant:reclaim-owner-gone
@@ -208,16 +209,16 @@ func (t txns) reclaim(l located, n next, me session, config, progress int64) (co
 	return txn, nil
 }
 
-// close ends a claim under its fence: complete, fail, snooze, release, cancel from
+// Close ends a claim under its fence: complete, fail, snooze, release, cancel from
 // inside. The fence is what refuses a late write of an owner that was superseded.
-func (t txns) close(f coord.Fence, l located, n next, lease clientv3.LeaseID) (coord.Txn, error) {
+func (t txns) close(f coord.Fence, l located, n next, lease clientv3.LeaseID) (etcdkv.Txn, error) {
 	fence := f.Cmps() //mutant:close-fence
 	return t.move(l, n, fence, lease)
 }
 
 // intervene changes a job on somebody else's behalf: cancel, break a claim,
 // requeue. The guard refuses when the job moved since it was looked at.
-func (t txns) intervene(l located, n next, lease clientv3.LeaseID) (coord.Txn, error) {
+func (t txns) intervene(l located, n next, lease clientv3.LeaseID) (etcdkv.Txn, error) {
 	l.noted = l.record.Attempt > 0
 	guard := t.guard(l) //mutant:intervene-guard
 	txn, err := t.move(l, n, guard, lease)
@@ -237,7 +238,7 @@ func (t txns) intervene(l located, n next, lease clientv3.LeaseID) (coord.Txn, e
 // clearBeside deletes what lies beside a dead letter and is not its own: where it was
 // made of a record that nobody could read, what was kept beside that is there yet, and
 // must not become a later job's.
-func (t txns) clearBeside(txn *coord.Txn, r *record) {
+func (t txns) clearBeside(txn *etcdkv.Txn, r *record) {
 	if r.Beside == 0 {
 		txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Payload(r.ID)))
 	}
@@ -248,20 +249,20 @@ func (t txns) clearBeside(txn *coord.Txn, r *record) {
 
 // move writes the next record where it belongs and takes the old one away, with
 // what lies beside it once nobody needs it. A lease is for what goes to done/.
-func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.LeaseID) (coord.Txn, error) {
+func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.LeaseID) (etcdkv.Txn, error) {
 	if n.where == inDone && lease == clientv3.NoLease { //mutant:done-lease
-		return coord.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", l.record.ID)
+		return etcdkv.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", l.record.ID)
 	}
 	value, err := n.record.encode()
 	if err != nil {
-		return coord.Txn{}, err
+		return etcdkv.Txn{}, err
 	}
 	from, to := t.key(l.where, l.record.ID), t.key(n.where, l.record.ID)
 	var opts []clientv3.OpOption
 	if n.where == inDone {
 		opts = append(opts, clientv3.WithLease(lease))
 	}
-	txn := coord.Txn{
+	txn := etcdkv.Txn{
 		Origin: "close",
 		If:     guard,
 		Then:   []clientv3.Op{put(to, value, opts...)},
@@ -285,9 +286,9 @@ func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.Lease
 // progress writes a report or a checkpoint beside a claimed job; the token stays.
 // The second compare keeps reports in order: a late original must not overwrite a
 // newer checkpoint of the same claim.
-func (t txns) progress(f coord.Fence, id, value string, seen int64) coord.Txn {
+func (t txns) progress(f coord.Fence, id, value string, seen int64) etcdkv.Txn {
 	key := t.keys.Progress(id)
-	return coord.Txn{
+	return etcdkv.Txn{
 		Origin: "progress",
 		If: append(
 			f.Cmps(), //mutant:progress-fence

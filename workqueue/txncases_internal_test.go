@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -15,7 +16,7 @@ type txnCase struct {
 	name string
 	// builders are the methods of txns that the case covers.
 	builders string
-	build    func(w *world) (coord.Txn, error)
+	build    func(w *world) (etcdkv.Txn, error)
 	// left is what is there under the queue when the Txn was applied.
 	left []string
 	// closes are the races that it must close, one per compare, in their order.
@@ -39,34 +40,34 @@ const livingOwner = "owner create !="
 func ownerGone(w *world) { w.delete(w.space.Session(w.owner.id)) }
 
 var txnCases = []txnCase{
-	{"enqueue a fresh job", "enqueue", func(w *world) (coord.Txn, error) {
+	{"enqueue a fresh job", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{})
 	}, []string{"jobs/x"}, creating},
-	{"enqueue a job whose id was drawn", "enqueue", func(w *world) (coord.Txn, error) {
+	{"enqueue a job whose id was drawn", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{drawn: true})
 	}, []string{"jobs/x"}, creating[:1]},
-	{"enqueue a fresh job with its payload beside", "enqueue", func(w *world) (coord.Txn, error) {
+	{"enqueue a fresh job with its payload beside", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		p := make([]byte, inlineLimit+1)
 		return w.enqueue(newRecord(Params{ID: "x", Payload: p}, 1, testNow), p, enqueueSeen{})
 	}, []string{"jobs/x", "payloads/x"}, creating},
-	{"enqueue over a done job", "enqueue", func(w *world) (coord.Txn, error) {
+	{"enqueue over a done job", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("done")
 		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{done: l.rev})
 	}, []string{"jobs/x"}, creating},
-	{"enqueue over a dead job", "enqueue", func(w *world) (coord.Txn, error) {
+	{"enqueue over a dead job", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("dead")
 		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{dead: l.rev})
 	}, []string{"jobs/x"}, creating},
-	{"claim", "claim", func(w *world) (coord.Txn, error) {
+	{"claim", "claim", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("open, due")
 		return w.claim(l, w.step(l, verbClaim), w.me, 0)
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, claiming},
-	{"claim from a queue with a config", "claim", func(w *world) (coord.Txn, error) {
+	{"claim from a queue with a config", "claim", func(w *world) (etcdkv.Txn, error) {
 		rev := w.put(w.keys.Config(), `{"w":"`+middleNonce+`"}`)
 		l := w.job("open, due")
 		return w.claim(l, w.step(l, verbClaim), w.me, rev)
 	}, []string{"config", "jobs/x", "payloads/x", "progress/x"}, claiming},
-	{"assign an open job", "assign", func(w *world) (coord.Txn, error) {
+	{"assign an open job", "assign", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("open, due")
 		n := w.step(l, verbClaim, func(e *event) { e.assigned = true })
 		return w.assign(w.assignment(l, false), n, 0, w.leader)
@@ -74,13 +75,13 @@ var txnCases = []txnCase{
 	{"assign an orphan", "assign", assignAfter(0), []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"assign an orphan: put back", "assign", assignAfter(1), []string{"jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"assign an orphan: buried", "assign", assignAfter(2), []string{"dead/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
-	{"register a worker", "register", func(w *world) (coord.Txn, error) {
+	{"register a worker", "register", func(w *world) (etcdkv.Txn, error) {
 		return w.register(w.me, w.lease, 0, `{"w":"`+middleNonce+`"}`), nil
 	}, []string{"workers/me"}, []string{"me create =", "worker mod ="}},
-	{"register a worker anew", "register", func(w *world) (coord.Txn, error) {
+	{"register a worker anew", "register", func(w *world) (etcdkv.Txn, error) {
 		return w.register(w.me, w.lease, w.put(w.keys.Worker(w.me.id), "{}"), `{"w":"`+middleNonce+`"}`), nil
 	}, []string{"workers/me"}, []string{"me create =", "worker mod ="}},
-	{"give back what cannot be read", "returnUnread", func(w *world) (coord.Txn, error) {
+	{"give back what cannot be read", "returnUnread", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Assigned = true })
 		value, rev := w.get(w.keys.Job("x"))
 		txn, ok, err := w.returnUnread(&mvccpb.KeyValue{Key: []byte(w.keys.Job("x")), Value: []byte(value), ModRevision: rev}, w.owner.id, "x", event{nonce: "1", now: testNow})
@@ -89,11 +90,11 @@ var txnCases = []txnCase{
 		}
 		return txn, err
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
-	{"complete an assigned job", "close", func(w *world) (coord.Txn, error) {
+	{"complete an assigned job", "close", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Assigned = true })
 		return w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
 	}, []string{"done/x"}, guarding("job")},
-	{"break an assigned claim", "intervene", func(w *world) (coord.Txn, error) {
+	{"break an assigned claim", "intervene", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Assigned = true })
 		return w.intervene(l, w.step(l, verbBreak), w.lease)
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
@@ -106,7 +107,7 @@ var txnCases = []txnCase{
 	{"snooze", "close", closedBy(verbSnooze, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"release", "close", closedBy(verbRelease, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"cancel by the handler", "close", closedBy(verbCancel, nil), []string{"done/x"}, guarding("job")},
-	{"complete together with the next job", "close", func(w *world) (coord.Txn, error) {
+	{"complete together with the next job", "close", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
 		txn, err := w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
 		if err != nil {
@@ -121,7 +122,7 @@ var txnCases = []txnCase{
 		joined.join(&txn, w.space)
 		return txn, err
 	}, []string{"done/x", "jobs/next"}, guarding("job", "next create =", "next done mod =", "next dead mod =")},
-	{"complete under the fence of another claim", "close", func(w *world) (coord.Txn, error) {
+	{"complete under the fence of another claim", "close", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
 		txn, err := w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
 		if err != nil {
@@ -131,12 +132,12 @@ var txnCases = []txnCase{
 		joined.join(&txn, w.space)
 		return txn, err
 	}, []string{"done/x"}, guarding("job", guarding("leader")...)},
-	{"report progress for the first time", "progress", func(w *world) (coord.Txn, error) {
+	{"report progress for the first time", "progress", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
 		w.delete(w.keys.Progress("x"))
 		return w.progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, 0), nil
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
-	{"checkpoint again", "progress", func(w *world) (coord.Txn, error) {
+	{"checkpoint again", "progress", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
 		return w.progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, w.progressRev()), nil
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
@@ -146,13 +147,13 @@ var txnCases = []txnCase{
 	{"requeue a dead job", "intervene", intervening("dead", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("dead", "job create =")},
 	{"requeue a done job", "intervene", intervening("done", verbRequeue), []string{"jobs/x"}, guarding("done", "job create =")},
 	{"requeue a job that waits after a failure", "intervene", intervening("open, later", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
-	{"configure for the first time", "configure", func(w *world) (coord.Txn, error) {
+	{"configure for the first time", "configure", func(w *world) (etcdkv.Txn, error) {
 		return w.configure(config{Paused: true}, 0)
 	}, []string{"config"}, []string{"config mod ="}},
-	{"configure again", "configure", func(w *world) (coord.Txn, error) {
+	{"configure again", "configure", func(w *world) (etcdkv.Txn, error) {
 		return w.configure(config{Paused: true}, w.put(w.keys.Config(), `{}`))
 	}, []string{"config"}, []string{"config mod ="}},
-	{"keep the evidence of a refusal", "refused", func(w *world) (coord.Txn, error) {
+	{"keep the evidence of a refusal", "refused", func(w *world) (etcdkv.Txn, error) {
 		return w.refused("x", "{}", w.lease), nil
 	}, []string{"refused/x"}, nil},
 }
@@ -169,24 +170,24 @@ func (w *world) assignment(l located, orphan bool) assignment {
 }
 
 // assignAfter assigns an orphan that was assigned to its lost owner too.
-func assignAfter(losses int) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func assignAfter(losses int) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Losses, r.MaxLosses, r.Assigned = losses, 3, true })
 		n := w.step(l, verbReclaim, func(e *event) { e.counted, e.assigned = true, true })
 		return w.assign(w.assignment(l, true), n, w.progressRev(), w.leader)
 	}
 }
 
-func reclaimAfter(losses int) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func reclaimAfter(losses int) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed", func(r *record) { r.Losses, r.MaxLosses = losses, 3 })
 		n := w.step(l, verbReclaim, func(e *event) { e.counted = true })
 		return w.reclaim(l, n, w.me, 0, w.progressRev())
 	}
 }
 
-func closedBy(v verb, change func(*event)) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func closedBy(v verb, change func(*event)) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
 		n := w.step(l, v, func(e *event) {
 			if change != nil {
@@ -197,8 +198,8 @@ func closedBy(v verb, change func(*event)) func(w *world) (coord.Txn, error) {
 	}
 }
 
-func intervening(state string, v verb) func(w *world) (coord.Txn, error) {
-	return func(w *world) (coord.Txn, error) {
+func intervening(state string, v verb) func(w *world) (etcdkv.Txn, error) {
+	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job(state)
 		return w.intervene(l, w.step(l, v), w.lease)
 	}

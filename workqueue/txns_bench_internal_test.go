@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -90,7 +91,7 @@ func newLives(b *testing.B, client *clientv3.Client, root string, committers int
 	if err != nil {
 		b.Fatal(err)
 	}
-	store, err := coord.NewStore(client, root, nil)
+	store, err := etcdkv.NewStore(client, root, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -167,28 +168,28 @@ func (l *lives) live(ctx context.Context, c *coord.Committer) error {
 }
 
 // lifeStep is one step in a job's life: what the job is afterwards, and the Txn.
-type lifeStep func(located) (located, coord.Txn, error)
+type lifeStep func(located) (located, etcdkv.Txn, error)
 
-func (l *lives) enqueue(at located) (located, coord.Txn, error) {
+func (l *lives) enqueue(at located) (located, etcdkv.Txn, error) {
 	txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{drawn: true})
 	return at, txn, err
 }
 
-func (l *lives) claim(at located) (located, coord.Txn, error) {
+func (l *lives) claim(at located) (located, etcdkv.Txn, error) {
 	me := session{l.session.ID(), l.session.CreateRevision()}
 	n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: keyspace.NewNonce(), owner: me.id, ownerRev: me.rev})
 	if err != nil {
-		return at, coord.Txn{}, err
+		return at, etcdkv.Txn{}, err
 	}
 	txn, err := l.txns.claim(at, n, me, 0)
 	return located{record: n.record, where: n.where}, txn, err
 }
 
-func (l *lives) complete(at located) (located, coord.Txn, error) {
+func (l *lives) complete(at located) (located, etcdkv.Txn, error) {
 	token := coord.Token(at.rev)
 	n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: keyspace.NewNonce(), token: token})
 	if err != nil {
-		return at, coord.Txn{}, err
+		return at, etcdkv.Txn{}, err
 	}
 	f := coord.Fence{Key: l.txns.keys.Job(at.record.ID), Token: token, Nonce: at.record.Nonce}
 	txn, err := l.txns.close(f, at, n, l.retention)
@@ -200,7 +201,7 @@ func (l *lives) complete(at located) (located, coord.Txn, error) {
 func commitAll(ctx context.Context, c *coord.Committer, jobs []located, step lifeStep) error {
 	pending := make([]*coord.Pending, len(jobs))
 	for i := range jobs {
-		var txn coord.Txn
+		var txn etcdkv.Txn
 		var err error
 		if jobs[i], txn, err = step(jobs[i]); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
@@ -32,7 +32,7 @@ func (a *app) queueRoles(c *connection, queue string) ([]roles.Role, error) {
 	if err := keyspace.ValidateName("queue", queue); err != nil {
 		return nil, err
 	}
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
 	}

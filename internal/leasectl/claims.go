@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
@@ -19,8 +20,8 @@ type claimNoun struct {
 	noun, plural string
 	owner, line  string // the headings of who has it and of who waits
 	held, free   string // the states
-	state        func(context.Context, *coord.Store, string) (coord.ClaimState, error)
-	states       func(context.Context, *coord.Store) ([]coord.ClaimState, error)
+	state        func(context.Context, *etcdkv.Store, string) (coord.ClaimState, error)
+	states       func(context.Context, *etcdkv.Store) ([]coord.ClaimState, error)
 	claim        func(*coord.Session, string) *coord.Lock // nil where the steps of a script do not go
 	dir          string                                   // under the root, where its keys are
 	permits      bool                                     // a name has several claims, by number
@@ -123,9 +124,9 @@ func (i claimItem) arg() string {
 }
 
 // withStore connects, calls f with the store of the root, and closes the connection again.
-func (a *app) withStore(ctx context.Context, f func(*connection, *coord.Store) error) error {
+func (a *app) withStore(ctx context.Context, f func(*connection, *etcdkv.Store) error) error {
 	return a.withEtcd(ctx, func(c *connection) error {
-		store, err := coord.NewStore(c.Client, c.root, nil)
+		store, err := etcdkv.NewStore(c.Client, c.root, nil)
 		if err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func (a *app) withStore(ctx context.Context, f func(*connection, *coord.Store) e
 }
 
 // readClaim reads a claim that must exist: held, waited for, or freed by force.
-func (a *app) readClaim(ctx context.Context, s *coord.Store, n claimNoun, name string) (coord.ClaimState, error) {
+func (a *app) readClaim(ctx context.Context, s *etcdkv.Store, n claimNoun, name string) (coord.ClaimState, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	st, err := n.state(ctx, s, name)
@@ -154,7 +155,7 @@ func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 			view:     n.view(),
 			prefixes: n.watched,
 			load: func(ctx context.Context, c *connection) ([]claimItem, error) {
-				s, err := coord.NewStore(c.Client, c.root, nil)
+				s, err := etcdkv.NewStore(c.Client, c.root, nil)
 				if err != nil {
 					return nil, err
 				}
@@ -165,7 +166,7 @@ func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-func (a *app) listClaims(ctx context.Context, s *coord.Store, n claimNoun) ([]claimItem, error) {
+func (a *app) listClaims(ctx context.Context, s *etcdkv.Store, n claimNoun) ([]claimItem, error) {
 	states, err := n.states(ctx, s)
 	if err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func newClaimsGet(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 			view:     n.view(),
 			prefixes: n.watched,
 			load: func(ctx context.Context, c *connection) ([]claimItem, error) {
-				s, err := coord.NewStore(c.Client, c.root, nil)
+				s, err := etcdkv.NewStore(c.Client, c.root, nil)
 				if err != nil {
 					return nil, err
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
@@ -51,7 +52,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, func(c *connection, s *coord.Store) error {
+	return a.withStore(ctx, func(c *connection, s *etcdkv.Store) error {
 		seen, err := a.readClaim(ctx, s, r.claimNoun, name)
 		if err != nil {
 			return err
@@ -103,7 +104,7 @@ func heirOf(to string) string {
 	return to
 }
 
-func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepair, s *coord.Store, name string) error {
+func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepair, s *etcdkv.Store, name string) error {
 	if format == formatName {
 		return a.printLine(r.ref(name))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -97,7 +98,7 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 	if err != nil {
 		return err
 	}
-	return a.withStore(ctx, func(c *connection, store *coord.Store) error {
+	return a.withStore(ctx, func(c *connection, store *etcdkv.Store) error {
 		bounded, cancel := a.bounded(ctx)
 		defer cancel()
 		st, err := step.state(bounded, store, name)

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
@@ -22,7 +23,7 @@ const completeWithin = 200 * time.Millisecond
 const completeAtMost = 1000
 
 // lookup finds names in etcd that begin with a prefix.
-type lookup func(ctx context.Context, client *clientv3.Client, store *coord.Store, prefix string) ([]string, error)
+type lookup func(ctx context.Context, client *clientv3.Client, store *etcdkv.Store, prefix string) ([]string, error)
 
 // lookups say what can stand for a placeholder of a command's usage line, by the placeholder and by the noun above.
 var lookups = map[string]lookup{
@@ -102,7 +103,7 @@ func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
 		return nil
 	}
 	defer func() { _ = client.Close() }()
-	store, err := coord.NewStore(client, t.root, nil)
+	store, err := etcdkv.NewStore(client, t.root, nil)
 	if err != nil {
 		return nil
 	}
@@ -114,13 +115,13 @@ func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) || escape.Text(n) != n })
 }
 
-func completeQueues(ctx context.Context, client *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
+func completeQueues(ctx context.Context, client *clientv3.Client, store *etcdkv.Store, _ string) ([]string, error) {
 	return workqueue.Queues{Client: client, Root: store.Keys().Root()}.Names(ctx)
 }
 
 // completeJobs offers the queues first, and once the queue is there, the IDs of its jobs, dead ones first: those are
 // what people act on.
-func completeJobs(ctx context.Context, client *clientv3.Client, store *coord.Store, prefix string) ([]string, error) {
+func completeJobs(ctx context.Context, client *clientv3.Client, store *etcdkv.Store, prefix string) ([]string, error) {
 	queue, id, ok := strings.Cut(prefix, "/")
 	if !ok {
 		names, err := completeQueues(ctx, client, store, prefix)
@@ -146,13 +147,13 @@ func completeJobs(ctx context.Context, client *clientv3.Client, store *coord.Sto
 	return found, nil
 }
 
-func completeNames(names func(context.Context, *coord.Store) ([]string, error)) lookup {
-	return func(ctx context.Context, _ *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
+func completeNames(names func(context.Context, *etcdkv.Store) ([]string, error)) lookup {
+	return func(ctx context.Context, _ *clientv3.Client, store *etcdkv.Store, _ string) ([]string, error) {
 		return names(ctx, store)
 	}
 }
 
-func completeSessions(ctx context.Context, _ *clientv3.Client, store *coord.Store, _ string) ([]string, error) {
+func completeSessions(ctx context.Context, _ *clientv3.Client, store *etcdkv.Store, _ string) ([]string, error) {
 	prefix := store.Keys().Sessions()
 	resp, err := store.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(completeAtMost))
 	if err != nil {

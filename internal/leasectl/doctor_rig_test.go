@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 	"github.com/leasekit/leasekit/workqueue"
@@ -170,7 +171,7 @@ func (r *doctorRig) cancel(queue, id string) {
 // leader is the key of an election's leader.
 func (r *doctorRig) leader(name string) string {
 	r.Helper()
-	store, err := coord.NewStore(r.client, r.keys.Root(), nil)
+	store, err := etcdkv.NewStore(r.client, r.keys.Root(), nil)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -48,7 +48,7 @@ Types of events: ` + wrapList(eventTypes, 4) + `.`,
 			if err != nil {
 				return err
 			}
-			return a.withStore(cmd.Context(), func(c *connection, store *coord.Store) error {
+			return a.withStore(cmd.Context(), func(c *connection, store *etcdkv.Store) error {
 				ctx, stop := a.whileRead(cmd.Context())
 				defer stop()
 				defer watchOver(ctx, c, a.notef)()
@@ -117,7 +117,7 @@ func (a *app) eventPrinter(cmd *cobra.Command, o eventOptions) (printer, error) 
 }
 
 // follow watches and prints until ctx ends, or enough was printed.
-func (o eventOptions) follow(ctx context.Context, a *app, store *coord.Store, p printer) error {
+func (o eventOptions) follow(ctx context.Context, a *app, store *etcdkv.Store, p printer) error {
 	prefix := store.Keys().Root()
 	if o.queue != "" {
 		prefix = store.Keys().Queue(o.queue).Prefix()
@@ -166,7 +166,7 @@ func (o eventOptions) follow(ctx context.Context, a *app, store *coord.Store, p 
 }
 
 // begin is the first revision to watch, after a read that shows whether one may.
-func (o eventOptions) begin(ctx context.Context, store *coord.Store, prefix string) (int64, error) {
+func (o eventOptions) begin(ctx context.Context, store *etcdkv.Store, prefix string) (int64, error) {
 	resp, err := store.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	switch {
 	case err != nil:

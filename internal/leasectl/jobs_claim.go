@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -92,7 +93,7 @@ func (a *app) printClaim(format string, claim *workqueue.Claim, session string) 
 // claimFor claims a job for a session that lives without a process, and leaves it so.
 func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, session string, wait time.Duration) (claim *workqueue.Claim, err error) {
 	err = a.resume(ctx, c, session, func(ctx context.Context, s *coord.Session) error {
-		store, err := coord.NewStore(c.Client, c.root, nil)
+		store, err := etcdkv.NewStore(c.Client, c.root, nil)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -53,7 +53,7 @@ leasectl jobs get.`,
 
 // readRefusal reads the last late write for a job that was refused, nil without one.
 func (a *app) readRefusal(ctx context.Context, c *connection, ref jobRef) (*workqueue.Refusal, error) {
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -113,7 +113,7 @@ func (a *app) loadHistory(ctx context.Context, c *connection, ref jobRef) (jobHi
 	if err := keyspace.ValidateName("id", ref.id); err != nil {
 		return jobHistory{}, err
 	}
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return jobHistory{}, err
 	}
@@ -136,7 +136,7 @@ const maxSteps = 1000
 
 // walk follows one job back through etcd's old revisions.
 type walk struct {
-	store *coord.Store
+	store *etcdkv.Store
 	keys  keyspace.QueueKeys
 	id    string
 

@@ -13,7 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -186,7 +186,7 @@ func (a *app) addLeaseTimes(ctx context.Context, c *connection, items []jobItem)
 	if !slices.ContainsFunc(items, func(i jobItem) bool { return i.Owner != "" }) {
 		return nil
 	}
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return err
 	}

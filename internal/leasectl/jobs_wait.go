@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -86,7 +86,7 @@ type awaited struct {
 // awaitState waits until the job is in one of the states, or over, and returns it. It watches etcd, and outlasts its
 // troubles.
 func (a *app) awaitState(ctx context.Context, c *connection, q *workqueue.Queue, w awaited) (*workqueue.Job, error) {
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
 	}

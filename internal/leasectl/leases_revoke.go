@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 func newLeasesRevoke(a *app) *cobra.Command {
@@ -47,7 +48,7 @@ func (a *app) runRevoke(ctx context.Context, name string, ids []clientv3.LeaseID
 		if err != nil {
 			return err
 		}
-		store, err := coord.NewStore(c.Client, c.root, nil)
+		store, err := etcdkv.NewStore(c.Client, c.root, nil)
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (a *app) findLease(ctx context.Context, c *connection, name string, ids []c
 }
 
 // anchorOf returns the key by which a lease is a session's or a lane's, and its create revision.
-func anchorOf(ctx context.Context, s *coord.Store, l leaseItem) (key string, created int64, err error) {
+func anchorOf(ctx context.Context, s *etcdkv.Store, l leaseItem) (key string, created int64, err error) {
 	for _, key := range l.Sample {
 		p, ok := s.Keys().Parse(key)
 		if !ok || p.Kind != "sessions" && p.Kind != "lanes" {

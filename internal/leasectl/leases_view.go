@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -32,7 +32,7 @@ const maxSample = 20
 // readLeases finds the leases by their keys: etcd's own list of leases is denied to everybody but root as soon as a
 // lease holds a key that is not ours.
 func (a *app) readLeases(ctx context.Context, c *connection) ([]leaseItem, error) {
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -110,7 +110,7 @@ func runItems[T any](ctx context.Context, a *app, o listOptions, l lister[T], pr
 // watchItems prints all items and then each one that is new or has changed. Changes are seen through a watch; bursts of
 // them are looked at together.
 func watchItems[T any](ctx context.Context, a *app, c *connection, p printer, l lister[T]) error {
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ const watchEvery = 200 * time.Millisecond
 
 // watchPrefixes sends nil when something under the prefixes may have changed since the last receive, and an error when
 // it cannot go on. It ends with ctx.
-func watchPrefixes(ctx context.Context, store *coord.Store, prefixes []string) <-chan error {
+func watchPrefixes(ctx context.Context, store *etcdkv.Store, prefixes []string) <-chan error {
 	changed := make(chan error, 1)
 	tell := func(err error) {
 		select {
@@ -178,7 +178,7 @@ func watchPrefixes(ctx context.Context, store *coord.Store, prefixes []string) <
 	return changed
 }
 
-func watchPrefix(ctx context.Context, store *coord.Store, prefix string, tell func(error)) {
+func watchPrefix(ctx context.Context, store *etcdkv.Store, prefix string, tell func(error)) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for begun := false; ctx.Err() == nil; begun = true {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -78,7 +78,7 @@ const samplesShown = 3
 // findMany lists the jobs once; what is counted, shown and acted on is that.
 func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r repair, m manyJobs) (found, error) {
 	f := found{counts: map[workqueue.State]int{}, left: map[workqueue.State]int{}}
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return f, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
@@ -55,7 +55,7 @@ func (a *app) denied(ctx context.Context, c *connection, err error) error {
 	if _, try := explain(err); try != tryGrant || !etcdIs(rpctypes.ErrPermissionDenied)(err) {
 		return err
 	}
-	store, serr := coord.NewStore(c.Client, c.root, nil)
+	store, serr := etcdkv.NewStore(c.Client, c.root, nil)
 	g, gerr := a.granted(context.WithoutCancel(ctx), c)
 	if serr != nil || gerr != nil || g.User == "" {
 		return err

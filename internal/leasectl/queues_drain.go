@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -104,7 +104,7 @@ func (a *app) pauseFor(ctx context.Context, q *workqueue.Queue, s workqueue.Stat
 
 // awaitIdle waits until no job of a paused queue runs.
 func (a *app) awaitIdle(ctx context.Context, c *connection, q *workqueue.Queue) (item drainItem, err error) {
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return item, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
@@ -18,7 +18,7 @@ func (a *app) knownQueue(ctx context.Context, c *connection, name string) (bool,
 	if err := keyspace.ValidateName("queue", name); err != nil {
 		return false, err
 	}
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return false, err
 	}

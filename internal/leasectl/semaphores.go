@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
@@ -61,7 +62,7 @@ func parsePermitRef(arg string) (permitRef, error) {
 }
 
 // permitState reads one permit; one that nobody has is free.
-func permitState(ctx context.Context, s *coord.Store, arg string) (coord.ClaimState, error) {
+func permitState(ctx context.Context, s *etcdkv.Store, arg string) (coord.ClaimState, error) {
 	ref, err := parsePermitRef(arg)
 	if err != nil {
 		return coord.ClaimState{}, err
@@ -80,7 +81,7 @@ func permitState(ctx context.Context, s *coord.Store, arg string) (coord.ClaimSt
 
 // loadPermits reads the permits of one semaphore, or with NAME/NUMBER one of them.
 func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items []claimItem, err error) {
-	s, err := coord.NewStore(c.Client, c.root, nil)
+	s, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -32,7 +32,7 @@ type sessionInfo struct {
 }
 
 // readSessions reads all sessions of the root, and tells at which revision.
-func readSessions(ctx context.Context, s *coord.Store) (all []sessionInfo, rev int64, err error) {
+func readSessions(ctx context.Context, s *etcdkv.Store) (all []sessionInfo, rev int64, err error) {
 	prefix := s.Keys().Sessions()
 	resp, err := s.List(ctx, prefix)
 	if err != nil {

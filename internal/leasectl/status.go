@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 func newStatus(a *app) *cobra.Command {
@@ -104,7 +104,7 @@ func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error)
 	if err != nil {
 		return st, err
 	}
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return st, err
 	}

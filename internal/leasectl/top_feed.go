@@ -13,7 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/top"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -35,7 +35,7 @@ const (
 type topDesk struct {
 	a     *app // quiet
 	c     *connection
-	store *coord.Store
+	store *etcdkv.Store
 	notes *noteBox
 
 	next    atomic.Int64  // the revision that is watched from
@@ -45,7 +45,7 @@ type topDesk struct {
 }
 
 func (a *app) withDesk(ctx context.Context, f func(*topDesk) error) error {
-	return a.withStore(ctx, func(c *connection, store *coord.Store) error {
+	return a.withStore(ctx, func(c *connection, store *etcdkv.Store) error {
 		d := &topDesk{c: c, store: store, notes: &noteBox{}, changed: make(chan struct{}, 1), rewound: make(chan struct{}, 1)}
 		quiet := *a
 		quiet.err = d.notes
@@ -198,7 +198,7 @@ func (d *topDesk) follow(ctx context.Context, r *top.Recorder) {
 	}
 }
 
-// watch watches from the next revision on, and returns why it ended.
+// Watch watches from the next revision on, and returns why it ended.
 func (d *topDesk) watch(ctx context.Context, r *top.Recorder) (why string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/leasekit/leasekit/workqueue"
@@ -158,7 +159,7 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 	if stats.Mode != workqueue.ModeDispatch {
 		return
 	}
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return
 	}

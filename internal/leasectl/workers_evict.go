@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -67,7 +68,7 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 		if err != nil {
 			return err
 		}
-		store, err := coord.NewStore(c.Client, c.root, nil)
+		store, err := etcdkv.NewStore(c.Client, c.root, nil)
 		if err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 }
 
 // endSession ends the lease of a session; of one that hangs on none it deletes the key, if it is still as it was seen.
-func (a *app) endSession(ctx context.Context, s *coord.Store, key *mvccpb.KeyValue) error {
+func (a *app) endSession(ctx context.Context, s *etcdkv.Store, key *mvccpb.KeyValue) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	if key.Lease == 0 {
@@ -110,7 +111,7 @@ func (a *app) endSession(ctx context.Context, s *coord.Store, key *mvccpb.KeyVal
 }
 
 // evictable returns the key of the session that was shown, or why it cannot be ended.
-func evictable(ctx context.Context, s *coord.Store, w workerItem, rev int64) (*mvccpb.KeyValue, error) {
+func evictable(ctx context.Context, s *etcdkv.Store, w workerItem, rev int64) (*mvccpb.KeyValue, error) {
 	try := "leasectl workers get " + escape.Shell(w.Session)
 	resp, err := s.Get(ctx, s.Keys().Session(w.Session))
 	switch {

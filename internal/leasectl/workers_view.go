@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // workerItem is a session: one that lives, or one that is gone and still owns jobs.
@@ -59,7 +59,7 @@ const (
 // readWorkers reads all sessions, what they serve, and what they own, given the queues that were counted; nothing of
 // their leases: see addLeases.
 func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem) ([]workerItem, error) {
-	store, err := coord.NewStore(c.Client, c.root, nil)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (w *workerItem) sum() {
 }
 
 // readRegistrations reads who serves the queues, by session.
-func readRegistrations(ctx context.Context, s *coord.Store, queues []queueItem) ([]map[string]workerQueue, error) {
+func readRegistrations(ctx context.Context, s *etcdkv.Store, queues []queueItem) ([]map[string]workerQueue, error) {
 	all := make([]map[string]workerQueue, len(queues))
 	prefixes := make([]string, len(queues))
 	for i, q := range queues {

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // Live is a session that has its key.
@@ -20,7 +21,7 @@ type Live struct {
 
 // ListSessions reads all sessions under a root, at one revision.
 func ListSessions(ctx context.Context, client *clientv3.Client, root string) ([]Live, error) {
-	store, err := coord.NewStore(client, root, nil)
+	store, err := etcdkv.NewStore(client, root, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func ListSessions(ctx context.Context, client *clientv3.Client, root string) ([]
 // blocks until all are answered or ctx ends. A session that has ended already is no error.
 func EndSessions(ctx context.Context, client *clientv3.Client, root string, all []Live) (errs []error) {
 	errs = make([]error, len(all))
-	store, err := coord.NewStore(client, root, nil)
+	store, err := etcdkv.NewStore(client, root, nil)
 	if err != nil {
 		for i := range errs {
 			errs[i] = err

@@ -27,7 +27,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -76,7 +76,7 @@ var ErrUnreachable = errors.New("no endpoint answers")
 // Exam is one look, with what it takes to repair what was found. Close it.
 type Exam struct {
 	client  *clientv3.Client
-	store   *coord.Store
+	store   *etcdkv.Store
 	opts    Options
 	cluster cluster
 	allowed roles.Granted
@@ -94,7 +94,7 @@ type Exam struct {
 // error.
 func Run(ctx context.Context, client *clientv3.Client, o Options) (*Exam, error) {
 	o = o.withDefaults()
-	store, err := coord.NewStore(client, o.Root, nil)
+	store, err := etcdkv.NewStore(client, o.Root, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/workqueue"
@@ -21,7 +21,7 @@ import (
 // reader reads ranges at one revision, as far as it may.
 type reader struct {
 	client  *clientv3.Client
-	store   *coord.Store
+	store   *etcdkv.Store
 	queues  workqueue.Queues
 	rev     int64
 	allowed roles.Granted
@@ -30,7 +30,7 @@ type reader struct {
 // each is called with what was read, in batches, in the order of the keys. It must not keep the slice.
 type each func(kvs []*mvccpb.KeyValue) error
 
-// scan reads all keys under prefix. whole is false when some of them may not be read.
+// Scan reads all keys under prefix. whole is false when some of them may not be read.
 func (r reader) scan(ctx context.Context, prefix string, keysOnly bool, f each) (whole bool, err error) {
 	spans, whole := r.allowed.Readable(span(prefix, prefixEnd(prefix)))
 	for _, s := range spans {

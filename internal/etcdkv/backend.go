@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -19,29 +19,29 @@ import (
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
-// backend is the whole of etcd that Leasekit uses, so that something else can
+// Backend is the whole of etcd that Leasekit uses, so that something else can
 // stand in for it.
-type backend interface {
-	txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error)
-	get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error)
-	scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error)
-	watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan
-	requestProgress(ctx context.Context) error
-	grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
-	renewer(id clientv3.LeaseID) renewer
+type Backend interface {
+	Txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error)
+	Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error)
+	Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error)
+	Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan
+	RequestProgress(ctx context.Context) error
+	Grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
+	Renewer(id clientv3.LeaseID) Renewer
 	// revoke returns the revision behind it.
-	revoke(ctx context.Context, id clientv3.LeaseID) (int64, error)
-	usage(ctx context.Context) (size, quota int64, err error)
+	Revoke(ctx context.Context, id clientv3.LeaseID) (int64, error)
+	Usage(ctx context.Context) (size, quota int64, err error)
 }
 
-// renewer renews one lease over its own stream.
-type renewer interface {
+// Renewer renews one lease over its own stream.
+type Renewer interface {
 	// renew sends one keepalive and returns the TTL that the answer grants; 0 or
 	// less means that the lease is gone. After an error or the end of ctx the
 	// stream is dropped and the next call opens another one, which the client's
 	// balancer puts on another endpoint.
-	renew(ctx context.Context) (int64, error)
-	close()
+	Renew(ctx context.Context) (int64, error)
+	Close()
 }
 
 // etcdBackend is the backend on a real client.
@@ -50,25 +50,25 @@ type etcdBackend struct {
 	lease  pb.LeaseClient
 }
 
-var _ backend = (*etcdBackend)(nil)
+var _ Backend = (*etcdBackend)(nil)
 
-func newEtcdBackend(c *clientv3.Client) *etcdBackend {
+func NewBackend(c *clientv3.Client) *etcdBackend {
 	return &etcdBackend{client: c, lease: clientv3.RetryLeaseClient(c)}
 }
 
-func (b *etcdBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+func (b *etcdBackend) Txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	return b.client.Txn(ctx).If(t.If...).Then(t.Then...).Else(t.Else...).Commit()
 }
 
-func (b *etcdBackend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (b *etcdBackend) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	return b.client.Get(ctx, key, opts...)
 }
 
-// scan hands on a whole range at one revision, piece by piece: streamed where the
+// Scan hands on a whole range at one revision, piece by piece: streamed where the
 // server can, since a unary answer is built whole in its memory. Pages with a limit
 // are worse than either: each makes the server count the rest. When each returns
 // false the rest is not sent, and the header is nil.
-func (b *etcdBackend) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+func (b *etcdBackend) Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
 	header, err := b.stream(ctx, from, opts, each)
 	if isUnimplemented(err) {
 		resp, err := b.client.Get(ctx, from, opts...)
@@ -85,7 +85,7 @@ func (b *etcdBackend) scan(ctx context.Context, from string, each func([]*mvccpb
 func (b *etcdBackend) stream(ctx context.Context, from string, opts []clientv3.OpOption, each func([]*mvccpb.KeyValue) bool) (header *pb.ResponseHeader, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stalled := time.AfterFunc(requestTimeout, func() { cancel(errStalled) })
+	stalled := time.AfterFunc(RequestTimeout, func() { cancel(errStalled) })
 	defer stalled.Stop()
 	chunks, err := b.client.GetStream(ctx, from, opts...)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *etcdBackend) stream(ctx context.Context, from string, opts []clientv3.O
 	}
 	enough := false
 	for chunk := range chunks { // to its end even after an error, which frees the sender
-		stalled.Reset(requestTimeout)
+		stalled.Reset(RequestTimeout)
 		if err == nil {
 			err = chunk.Err()
 		}
@@ -131,15 +131,15 @@ func broken(ctx context.Context, err error) error {
 // errStalled is the end of a list that stopped half way.
 var errStalled = fmt.Errorf("the endpoint stopped sending: %w", context.DeadlineExceeded)
 
-func (b *etcdBackend) watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+func (b *etcdBackend) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	return b.client.Watch(ctx, key, opts...)
 }
 
-func (b *etcdBackend) requestProgress(ctx context.Context) error {
+func (b *etcdBackend) RequestProgress(ctx context.Context) error {
 	return b.client.RequestProgress(ctx)
 }
 
-func (b *etcdBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
+func (b *etcdBackend) Grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
 	resp, err := b.lease.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: ttl})
 	if err != nil {
 		return 0, rpctypes.Error(err) // known however it is wrapped
@@ -147,7 +147,7 @@ func (b *etcdBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64)
 	return resp.TTL, nil
 }
 
-func (b *etcdBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
+func (b *etcdBackend) Revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
 	resp, err := b.lease.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)})
 	if err != nil {
 		return 0, rpctypes.Error(err)
@@ -155,12 +155,12 @@ func (b *etcdBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, e
 	return resp.Header.Revision, nil
 }
 
-func (b *etcdBackend) usage(ctx context.Context) (size, quota int64, err error) {
+func (b *etcdBackend) Usage(ctx context.Context) (size, quota int64, err error) {
 	var firstErr error
 	eps := b.client.Endpoints()
 	for _, ep := range eps {
 		// A silent endpoint must not use up the others' time.
-		epCtx, cancel := context.WithTimeout(ctx, requestTimeout/time.Duration(len(eps)))
+		epCtx, cancel := context.WithTimeout(ctx, RequestTimeout/time.Duration(len(eps)))
 		st, err := b.client.Status(epCtx, ep)
 		cancel()
 		if err == nil {
@@ -173,7 +173,7 @@ func (b *etcdBackend) usage(ctx context.Context) (size, quota int64, err error) 
 	return 0, 0, firstErr
 }
 
-func (b *etcdBackend) renewer(id clientv3.LeaseID) renewer {
+func (b *etcdBackend) Renewer(id clientv3.LeaseID) Renewer {
 	return &streamRenewer{lease: b.lease, id: id}
 }
 
@@ -189,7 +189,7 @@ type streamRenewer struct {
 	cancel context.CancelFunc
 }
 
-func (r *streamRenewer) renew(ctx context.Context) (int64, error) {
+func (r *streamRenewer) Renew(ctx context.Context) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.open(ctx); err != nil {
@@ -235,7 +235,7 @@ func (r *streamRenewer) drop() {
 	r.stream, r.cancel = nil, nil
 }
 
-func (r *streamRenewer) close() {
+func (r *streamRenewer) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop()

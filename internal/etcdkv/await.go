@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const lookAgain = 10 * time.Second
 // watch is a hint, and its stream can die silently. Then the caller reads. The error
 // is ctx's cause, or [ErrClosed] when the client was closed, and nothing else.
 func (s *Store) AwaitChange(ctx context.Context, rev int64, keys ...string) error {
-	ctx, stop := s.whileOpen(ctx)
+	ctx, stop := s.WhileOpen(ctx)
 	defer stop()
 	watchCtx, cancel := context.WithTimeout(ctx, lookAgain/2+rand.N(lookAgain))
 	defer cancel()
@@ -63,7 +63,7 @@ func (s *Store) watchFor(ctx context.Context, key string, rev int64) bool {
 			// expired, or its member is cut off.
 			s.leave(stream)
 		}
-		_ = pause(ctx, try) // the loop's head tells when ctx ended
+		_ = Pause(ctx, try) // the loop's head tells when ctx ended
 	}
 	return false
 }
@@ -72,7 +72,7 @@ func (s *Store) watchOnce(ctx context.Context, key string, rev int64) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The client waits for the server to confirm the watch, for ever if need be.
-	unconfirmed := time.AfterFunc(requestTimeout, cancel)
+	unconfirmed := time.AfterFunc(RequestTimeout, cancel)
 	defer unconfirmed.Stop()
 	watch := s.Watch(ctx, key, rev)
 	unconfirmed.Stop()

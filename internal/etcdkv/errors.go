@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -36,8 +36,8 @@ var definite = []error{
 	rpctypes.ErrInvalidSortOption,
 }
 
-// notApplied tells whether err proves that the request changed nothing.
-func notApplied(err error) bool {
+// NotApplied tells whether err proves that the request changed nothing.
+func NotApplied(err error) bool {
 	if errors.Is(err, fault.ErrNotSent) || errors.Is(err, fault.ErrClientClosed) {
 		return true
 	}
@@ -51,28 +51,28 @@ func notApplied(err error) bool {
 	return tooLargeToSend(err) //mutant:deadline-ambiguous
 }
 
-// passing tells whether an ambiguous error is of the kind that goes away by
+// Passing tells whether an ambiguous error is of the kind that goes away by
 // itself, so that repeating is worth it however long it takes: no connection, no
 // leader, no answer in time, no room.
-func passing(err error) bool {
+func Passing(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return true
 	}
-	switch codeOf(err) {
+	switch CodeOf(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
-		return !tooLargeToReceive(err)
+		return !TooLargeToReceive(err)
 	}
 	return false
 }
 
-// tooLargeToReceive recognises a message over gRPC's own limit: our request in a
+// TooLargeToReceive recognises a message over gRPC's own limit: our request in a
 // server with a small --max-request-bytes, or, after the Txn was applied, its
 // answer in a client with a small limit. Nothing tells the two apart.
-func tooLargeToReceive(err error) bool {
+func TooLargeToReceive(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "received message larger than max")
 }
 
-func codeOf(err error) codes.Code {
+func CodeOf(err error) codes.Code {
 	var e rpctypes.EtcdError
 	if errors.As(err, &e) {
 		return e.Code()
@@ -84,41 +84,41 @@ func isLeaseExists(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist)
 }
 
-// isDenied tells that a role lacks a permission, which only somebody else can change.
-func isDenied(err error) bool {
+// IsDenied tells that a role lacks a permission, which only somebody else can change.
+func IsDenied(err error) bool {
 	var e rpctypes.EtcdError
 	return errors.As(err, &e) && e.Code() == codes.PermissionDenied || status.Code(err) == codes.PermissionDenied
 }
 
-// isAuthError tells that no repeat will help: the client has refreshed its token
+// IsAuthError tells that no repeat will help: the client has refreshed its token
 // already where that was the cause, or it is closed.
-func isAuthError(err error) bool {
+func IsAuthError(err error) bool {
 	if errors.Is(err, fault.ErrClientClosed) {
 		return true
 	}
-	c := codeOf(err)
+	c := CodeOf(err)
 	return c == codes.PermissionDenied || c == codes.Unauthenticated
 }
 
-func isLeaseNotFound(err error) bool {
+func IsLeaseNotFound(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
 }
 
-// isNoSpace tells that etcd was full. That proves nothing yet: its quota is looked at
+// IsNoSpace tells that etcd was full. That proves nothing yet: its quota is looked at
 // before a Txn is applied and once more behind it.
-func isNoSpace(err error) bool {
+func IsNoSpace(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace)
 }
 
-// withWayOut says how to make room, where a refusal is for want of it.
-func withWayOut(err error) error {
-	if !isNoSpace(err) {
+// WithWayOut says how to make room, where a refusal is for want of it.
+func WithWayOut(err error) error {
+	if !IsNoSpace(err) {
 		return err
 	}
 	return fmt.Errorf("etcd is out of space, nothing was written: delete what is not needed, compact, defragment and disarm the alarm: %w", err)
 }
 
-func isCompacted(err error) bool {
+func IsCompacted(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted)
 }
 

@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// requestTimeout bounds one request to etcd. A Txn that ran into it is repeated
+// RequestTimeout bounds one request to etcd. A Txn that ran into it is repeated
 // in its lane, so a short bound costs nothing but the repeat and moves the
 // request to another endpoint.
-const requestTimeout = 3 * time.Second
+const RequestTimeout = 3 * time.Second
 
 // Store is one root of one etcd cluster: the keys and the few calls that
 // Leasekit makes. It notices when the cluster's history goes back. Safe for
@@ -29,7 +29,7 @@ const requestTimeout = 3 * time.Second
 // caller's.
 type Store struct {
 	keys    keyspace.Keyspace
-	backend backend
+	backend Backend
 	log     *zap.Logger
 	client  context.Context // ends when the client is closed
 
@@ -50,12 +50,12 @@ func NewStore(client *clientv3.Client, root string, log *zap.Logger) (*Store, er
 	if err := checkClient(client); err != nil {
 		return nil, err
 	}
-	s := newStore(liveBackend{newEtcdBackend(client), client}, keys, log)
+	s := NewStoreOn(liveBackend{NewBackend(client), client}, keys, log)
 	s.client = client.Ctx()
 	return s, nil
 }
 
-func newStore(b backend, keys keyspace.Keyspace, log *zap.Logger) *Store {
+func NewStoreOn(b Backend, keys keyspace.Keyspace, log *zap.Logger) *Store {
 	if log == nil {
 		log = zap.NewNop()
 	}
@@ -75,18 +75,18 @@ func (s *Store) Closed() <-chan struct{} { return s.client.Done() }
 func (s *Store) IsClosed() bool { return s.client.Err() != nil }
 
 // Renewer renews one lease on a stream of its own. Its owner closes it.
-func (s *Store) Renewer(id clientv3.LeaseID) renewer { return s.backend.renewer(id) }
+func (s *Store) Renewer(id clientv3.LeaseID) Renewer { return s.backend.Renewer(id) }
 
 // RequestProgress asks the watches of ctx's stream for a sign of life: see
 // [Store.WatchContext].
-func (s *Store) RequestProgress(ctx context.Context) error { return s.backend.requestProgress(ctx) }
+func (s *Store) RequestProgress(ctx context.Context) error { return s.backend.RequestProgress(ctx) }
 
 // Seen is the highest revision that the cluster is known to have reached.
-func (s *Store) Seen() mark { return s.high.read() }
+func (s *Store) Seen() Mark { return s.high.read() }
 
 // Reached lifts what was seen to rev, which was reported to a request that was sent
 // after before was read.
-func (s *Store) Reached(before mark, rev int64) { s.high.raise(before, rev) }
+func (s *Store) Reached(before Mark, rev int64) { s.high.raise(before, rev) }
 
 // LeaveStreams moves what [Store.Watch] starts from now on to another stream.
 func (s *Store) LeaveStreams() { s.streams.Add(1) }
@@ -95,10 +95,10 @@ func (s *Store) LeaveStreams() { s.streams.Add(1) }
 // end, or 3 s have passed. With [ErrHistoryRewound], and only with that error,
 // there is an answer too: what the cluster holds now.
 func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+	reqCtx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	before := s.high.read()
-	resp, err := s.backend.get(reqCtx, key, opts...)
+	resp, err := s.backend.Get(reqCtx, key, opts...)
 	if err != nil {
 		return nil, unanswered(ctx, err)
 	}
@@ -108,7 +108,7 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 // unanswered tells a request that had its time from one whose caller had no more.
 func unanswered(caller context.Context, err error) error {
 	if caller.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded) {
-		return fmt.Errorf("etcd gave no answer within %v: %w", requestTimeout, err)
+		return fmt.Errorf("etcd gave no answer within %v: %w", RequestTimeout, err)
 	}
 	return err
 }
@@ -125,9 +125,9 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 			return nil, &fault.InputError{Field: "gets", Value: string(op.KeyBytes()), Reason: "only linearizable gets can be read together"}
 		}
 	}
-	reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
+	reqCtx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	resp, err := s.txn(reqCtx, Txn{Then: gets})
+	resp, err := s.Txn(reqCtx, Txn{Then: gets})
 	return resp, unanswered(ctx, err)
 }
 
@@ -136,18 +136,18 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 // ctx or the channel ends; an error is in the last response. It does not notice
 // a connection that died silently: a [Mirror] does.
 func (s *Store) Watch(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
-	return s.watchOn(ctx, fmt.Sprintf("watch-%d", s.streams.Load()), key, rev, opts...)
+	return s.WatchOn(ctx, fmt.Sprintf("watch-%d", s.streams.Load()), key, rev, opts...)
 }
 
-func (s *Store) watchOn(ctx context.Context, stream, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
-	return s.backend.watch(s.watchContext(ctx, stream), key, append(opts, clientv3.WithRev(rev))...)
+func (s *Store) WatchOn(ctx context.Context, stream, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
+	return s.backend.Watch(s.WatchContext(ctx, stream), key, append(opts, clientv3.WithRev(rev))...)
 }
 
-// watchContext names the gRPC stream that a watch shares. The client puts
+// WatchContext names the gRPC stream that a watch shares. The client puts
 // watches with equal metadata on one stream, so a new name is how one leaves a
 // stream that died silently, and how a session's own-key watch stays away from
 // busy ones.
-func (s *Store) watchContext(ctx context.Context, stream string) context.Context {
+func (s *Store) WatchContext(ctx context.Context, stream string) context.Context {
 	ctx = metadata.AppendToOutgoingContext(ctx, "leasekit-stream", s.id+"-"+stream)
 	return clientv3.WithRequireLeader(ctx) //mutant:watch-requires-leader
 }
@@ -162,8 +162,8 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 		seconds++
 	}
 	for try := 0; ; try++ {
-		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		granted, err := s.backend.grant(reqCtx, id, seconds)
+		reqCtx, cancel := context.WithTimeout(ctx, RequestTimeout)
+		granted, err := s.backend.Grant(reqCtx, id, seconds)
 		cancel()
 		switch {
 		case err == nil:
@@ -173,10 +173,10 @@ func (s *Store) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 			return id, ttl, nil
 		case ctx.Err() != nil:
 			return 0, 0, fmt.Errorf("grant lease: %w: %w", fault.CauseOf(ctx), err)
-		case notApplied(err) || isAuthError(err) || isNoSpace(err):
-			return 0, 0, fmt.Errorf("grant lease: %w", withWayOut(err))
+		case NotApplied(err) || IsAuthError(err) || IsNoSpace(err):
+			return 0, 0, fmt.Errorf("grant lease: %w", WithWayOut(err))
 		}
-		if perr := pause(ctx, try); perr != nil {
+		if perr := Pause(ctx, try); perr != nil {
 			return 0, 0, fmt.Errorf("grant lease: %w: %w", perr, err)
 		}
 	}
@@ -198,20 +198,20 @@ func (s *Store) Revoke(ctx context.Context, id clientv3.LeaseID) error {
 // tells: then the lease was gone, or an answer was lost.
 func (s *Store) RevokeAt(ctx context.Context, id clientv3.LeaseID) (rev int64, err error) {
 	for try := 0; ; try++ {
-		reqCtx, cancel := context.WithTimeout(ctx, requestTimeout)
-		rev, err := s.backend.revoke(reqCtx, id)
+		reqCtx, cancel := context.WithTimeout(ctx, RequestTimeout)
+		rev, err := s.backend.Revoke(reqCtx, id)
 		cancel()
 		switch {
 		case err == nil:
 			return rev, nil
-		case isLeaseNotFound(err):
+		case IsLeaseNotFound(err):
 			return 0, nil
 		case ctx.Err() != nil:
 			return 0, fmt.Errorf("revoke lease: %w: %w", fault.CauseOf(ctx), err)
-		case notApplied(err) || isAuthError(err) || try+1 >= revokeTries:
+		case NotApplied(err) || IsAuthError(err) || try+1 >= revokeTries:
 			return 0, fmt.Errorf("revoke lease: %w", err)
 		}
-		if perr := pause(ctx, try); perr != nil {
+		if perr := Pause(ctx, try); perr != nil {
 			return 0, fmt.Errorf("revoke lease: %w: %w", perr, err)
 		}
 	}
@@ -220,9 +220,9 @@ func (s *Store) RevokeAt(ctx context.Context, id clientv3.LeaseID) (rev int64, e
 // Usage returns the size of etcd's database and its quota, in bytes, as one
 // reachable member reports them. A quota of 0 is not known.
 func (s *Store) Usage(ctx context.Context) (size, quota int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	return s.backend.usage(ctx)
+	return s.backend.Usage(ctx)
 }
 
 // Rewound returns a channel that is closed when the cluster's history is next
@@ -230,9 +230,9 @@ func (s *Store) Usage(ctx context.Context) (size, quota int64, err error) {
 // later call returns a fresh one, for the time after.
 func (s *Store) Rewound() <-chan struct{} { return s.high.next() }
 
-func (s *Store) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+func (s *Store) Txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	before := s.high.read()
-	resp, err := s.backend.txn(ctx, t)
+	resp, err := s.backend.Txn(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -244,12 +244,12 @@ func (s *Store) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 // arrive out of order; and one more read must confirm it. That is of a key which the
 // request read, or of the first one of its range: another one the caller may have no
 // right to read, and would never hear of the rewind.
-func (s *Store) observe(ctx context.Context, before mark, rev int64, key string) error {
+func (s *Store) observe(ctx context.Context, before Mark, rev int64, key string) error {
 	if rev >= before.rev { //mutant:rewind-noticed
 		s.high.raise(before, rev)
 		return nil
 	}
-	resp, err := s.backend.get(ctx, key, clientv3.WithKeysOnly())
+	resp, err := s.backend.Get(ctx, key, clientv3.WithKeysOnly())
 	if err != nil || /*mutant:rewind-confirmed*/ resp.Header.Revision >= before.rev {
 		return nil // no answer tells nothing; the next low one is judged again
 	}

@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"cmp"
@@ -43,7 +43,7 @@ func (s *Store) scan(ctx context.Context, from string, rev int64, each func([]*m
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	before := s.high.read()
-	header, err := s.backend.scan(ctx, from, each, append(opts, clientv3.WithRev(rev))...)
+	header, err := s.backend.Scan(ctx, from, each, append(opts, clientv3.WithRev(rev))...)
 	if err != nil || header == nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -22,12 +22,12 @@ import (
 // liveBackend sends nothing once its client is closed: errors of a closed client look
 // like a connection that may come back. It tells why a read had no answer.
 type liveBackend struct {
-	backend
+	Backend
 	client *clientv3.Client
 }
 
-// whileOpen returns a context that also ends when the client is closed.
-func (s *Store) whileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
+// WhileOpen returns a context that also ends when the client is closed.
+func (s *Store) WhileOpen(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.client, func() { cancel(fault.ErrClientClosed) })
 	return ctx, func() {
@@ -38,22 +38,22 @@ func (s *Store) whileOpen(ctx context.Context) (context.Context, context.CancelF
 
 func (b liveBackend) closed() bool { return b.client.Ctx().Err() != nil }
 
-func (b liveBackend) txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
+func (b liveBackend) Txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	if b.closed() {
 		return nil, fault.ErrClientClosed
 	}
 	if len(t.If) > 0 {
-		return b.backend.txn(ctx, t) // one that is under way may have been applied
+		return b.Backend.Txn(ctx, t) // one that is under way may have been applied
 	}
-	return unhurried(ctx, func(ctx context.Context) (*clientv3.TxnResponse, error) { return b.backend.txn(ctx, t) })
+	return unhurried(ctx, func(ctx context.Context) (*clientv3.TxnResponse, error) { return b.Backend.Txn(ctx, t) })
 }
 
-func (b liveBackend) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+func (b liveBackend) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	if b.closed() {
 		return nil, fault.ErrClientClosed
 	}
 	resp, err := unhurried(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
-		return b.backend.get(ctx, key, opts...)
+		return b.Backend.Get(ctx, key, opts...)
 	})
 	if err != nil {
 		return nil, b.explain(err)
@@ -61,40 +61,40 @@ func (b liveBackend) get(ctx context.Context, key string, opts ...clientv3.OpOpt
 	return resp, nil
 }
 
-func (b liveBackend) scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+func (b liveBackend) Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
 	if b.closed() {
 		return nil, fault.ErrClientClosed
 	}
-	header, err := b.backend.scan(ctx, from, each, opts...)
+	header, err := b.Backend.Scan(ctx, from, each, opts...)
 	if err != nil {
 		return nil, b.explain(err)
 	}
 	return header, nil
 }
 
-func (b liveBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
+func (b liveBackend) Grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {
 	if b.closed() {
 		return 0, fault.ErrClientClosed
 	}
-	granted, err := unhurried(ctx, func(ctx context.Context) (int64, error) { return b.backend.grant(ctx, id, ttl) })
+	granted, err := unhurried(ctx, func(ctx context.Context) (int64, error) { return b.Backend.Grant(ctx, id, ttl) })
 	if err != nil {
 		return 0, b.explain(err)
 	}
 	return granted, nil
 }
 
-func (b liveBackend) revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
+func (b liveBackend) Revoke(ctx context.Context, id clientv3.LeaseID) (int64, error) {
 	if b.closed() {
 		return 0, fault.ErrClientClosed
 	}
-	return b.backend.revoke(ctx, id)
+	return b.Backend.Revoke(ctx, id)
 }
 
-func (b liveBackend) usage(ctx context.Context) (size, quota int64, err error) {
+func (b liveBackend) Usage(ctx context.Context) (size, quota int64, err error) {
 	if b.closed() {
 		return 0, 0, fault.ErrClientClosed
 	}
-	return b.backend.usage(ctx)
+	return b.Backend.Usage(ctx)
 }
 
 // unhurriedFor is how long a request may go on after its caller has gone. Nearly all of
@@ -117,7 +117,7 @@ func unhurried[T any](ctx context.Context, request func(ctx context.Context) (T,
 	}
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
-		if sleep(own, unhurriedFor) {
+		if Sleep(own, unhurriedFor) {
 			cancel()
 		}
 	})()
@@ -130,7 +130,7 @@ func (b liveBackend) explain(err error) error {
 	if b.closed() {
 		return fault.ErrClientClosed
 	}
-	if !errors.Is(err, context.DeadlineExceeded) && codeOf(err) != codes.DeadlineExceeded {
+	if !errors.Is(err, context.DeadlineExceeded) && CodeOf(err) != codes.DeadlineExceeded {
 		return err
 	}
 	if cause := b.trouble(); cause != "" {

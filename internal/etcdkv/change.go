@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func (s *Store) NextChange(ctx context.Context, key string, rev int64) (*clientv
 	if len(resp.Kvs) == 1 && resp.Kvs[0].ModRevision <= rev {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	ev, err := s.FirstChange(ctx, key, rev+1)
 	if err != nil {

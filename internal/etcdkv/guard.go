@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -7,10 +7,10 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// guardOf returns the compares that hold while key has mod revision rev and a
+// GuardOf returns the compares that hold while key has mod revision rev and a
 // value that begins with the head nonce. An empty nonce leaves the value out;
 // rev 0 means that the key does not exist, and so has no value to compare.
-func guardOf(key string, rev int64, nonce string) []clientv3.Cmp {
+func GuardOf(key string, rev int64, nonce string) []clientv3.Cmp {
 	if nonce == "" || rev == 0 {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}
 	}

@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	clientv3 "go.etcd.io/etcd/client/v3"

@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import "sync"
 
@@ -6,20 +6,20 @@ import "sync"
 // It counts histories: a rewind begins a new one, with a mark of its own.
 type highWater struct {
 	mu      sync.Mutex
-	at      mark
+	at      Mark
 	rewound chan struct{}
 }
 
-// mark is a reading of the high-water mark. Taken before a request is sent, it
+// Mark is a reading of the high-water mark. Taken before a request is sent, it
 // is what the answer must reach.
-type mark struct {
+type Mark struct {
 	rev     int64
 	history int
 }
 
 func newHighWater() *highWater { return &highWater{rewound: make(chan struct{})} }
 
-func (h *highWater) read() mark {
+func (h *highWater) read() Mark {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.at
@@ -27,7 +27,7 @@ func (h *highWater) read() mark {
 
 // raise lifts the mark to rev, if rev belongs to the history that is current:
 // what was sent before a rewind can be answered from either side of it.
-func (h *highWater) raise(before mark, rev int64) {
+func (h *highWater) raise(before Mark, rev int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if before.history == h.at.history { //mutant:rewind-lifts-nothing
@@ -38,13 +38,13 @@ func (h *highWater) raise(before mark, rev int64) {
 // rewind begins a new history at rev, which a linearizable answer reported
 // although before had been reached. It tells whether this is news: a rewind is
 // announced once, however many requests run into it.
-func (h *highWater) rewind(before mark, rev int64) bool {
+func (h *highWater) rewind(before Mark, rev int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if before.history != h.at.history { //mutant:rewind-once
 		return false
 	}
-	h.at = mark{rev: rev, history: h.at.history + 1}
+	h.at = Mark{rev: rev, history: h.at.history + 1}
 	close(h.rewound)
 	h.rewound = make(chan struct{})
 	return true

@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
-// pause waits before retry number try (from 0): 25 ms doubling to 1 s, with
+// Pause waits before retry number try (from 0): 25 ms doubling to 1 s, with
 // jitter, or until ctx ends.
-func pause(ctx context.Context, try int) error {
+func Pause(ctx context.Context, try int) error {
 	d := min(25*time.Millisecond<<min(try, 6), time.Second)
 	d = d/2 + rand.N(d)
 	t := time.NewTimer(d)
@@ -23,8 +23,8 @@ func pause(ctx context.Context, try int) error {
 	}
 }
 
-// sleep waits for d; false means that ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d; false means that ctx ended first.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -1,4 +1,4 @@
-package coord
+package etcdkv
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // An etcd that gives no answer is not taken for a caller who had no time.
@@ -22,7 +24,7 @@ func TestUnansweredTellsWhoseTimeWasOver(t *testing.T) {
 			t.Errorf("%v, and the caller had gone: %v", err, got)
 		}
 	}
-	for _, err := range []error{nil, context.Canceled, ErrHistoryRewound} {
+	for _, err := range []error{nil, context.Canceled, fault.ErrHistoryRewound} {
 		if got := unanswered(t.Context(), err); got != err {
 			t.Errorf("%v: %v", err, got)
 		}
