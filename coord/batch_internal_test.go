@@ -213,7 +213,7 @@ func TestComposedBatchesFitEtcd(t *testing.T) {
 		}
 		queue = append(queue, newUnit(t))
 	}
-	c := w.committer(t)
+	c := committer(t, w)
 	l, err := c.openLane()
 	if err != nil {
 		t.Fatal(err)

@@ -49,12 +49,12 @@ func TestLostLaneCertainlyNotApplied(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			c := w.openedCommitter(t)
+			c := openedCommitter(t, w)
 			old := c.laneLeaseNow()
 			if err := lose(w, old); err != nil {
 				t.Fatal(err)
 			}
-			pending := w.together(t, c, []etcdkv.Txn{putTxn(w.data+"a", ""), {Then: []clientv3.Op{clientv3.OpDelete(w.data + "b")}}})
+			pending := together(t, w, c, []etcdkv.Txn{putTxn(w.data+"a", ""), {Then: []clientv3.Op{clientv3.OpDelete(w.data + "b")}}})
 			for _, p := range pending {
 				if r := mustWait(t, p); !r.Succeeded {
 					t.Error("not applied")
@@ -71,7 +71,7 @@ func TestLostLaneCertainlyNotApplied(t *testing.T) {
 // Between two lanes a Txn is certainly not applied, and can be withdrawn again.
 func TestWithdrawnBetweenTwoLanes(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	if _, err := w.client.Revoke(within(t), c.laneLeaseNow()); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestLostLaneAmbiguous(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		t.Run(fmt.Sprintf("applied %v", applied), func(t *testing.T) {
 			w := newWorld(t)
-			c := w.openedCommitter(t)
+			c := openedCommitter(t, w)
 			old := c.laneLeaseNow()
 			revoke := func() {
 				if _, err := w.client.Revoke(within(t), old); err != nil {
@@ -163,7 +163,7 @@ func TestOneBadUnitHarmsNobodyElse(t *testing.T) {
 		w := newWorld(t)
 		bad := culprits(w)[i]
 		t.Run(bad.name, func(t *testing.T) {
-			c := w.openedCommitter(t)
+			c := openedCommitter(t, w)
 			bad.txn.Origin = "bad"
 			var txns []etcdkv.Txn
 			for n := range 20 {
@@ -176,7 +176,7 @@ func TestOneBadUnitHarmsNobodyElse(t *testing.T) {
 				}
 				return fate{}
 			})
-			for n, p := range w.togetherAs(t, c, txns) {
+			for n, p := range togetherAs(t, w, c, txns) {
 				r, err := p.Wait(within(t))
 				if n == 13 {
 					wantErr(t, err, bad.err)
@@ -213,7 +213,7 @@ func writesKey(txn etcdkv.Txn, key string) bool {
 // Failures that are not etcd's judgement of a unit send nobody into quarantine.
 func TestOnlyARefusalByEtcdIsolatesAnOrigin(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.faults(fate{refuse: fault.ErrNotSent})
 	txn := putTxn(w.data+"a", "")
 	txn.Origin = "unlucky"
@@ -258,7 +258,7 @@ func TestSurvives_38_NoSpace(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, etcdtest.Config{QuotaBackendBytes: 4 << 20})
 	w := worldOn(t, cluster.Client(t))
-	used, fresh := w.openedCommitter(t), w.committer(t)
+	used, fresh := openedCommitter(t, w), committer(t, w)
 	rev := map[*Committer]int64{used: w.put(t, "used", ""), fresh: w.put(t, "fresh", "")}
 	fillUp(t, w.client)
 	for c, name := range map[*Committer]string{used: "used", fresh: "fresh"} {
@@ -290,7 +290,7 @@ func TestSurvives_38_NoSpace(t *testing.T) {
 // Etcd's quota may apply a batch and complain all the same: what the lane holds tells.
 func TestAppliedAlthoughThereIsNoSpace(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.faults(fate{lose: rpctypes.ErrNoSpace})
 	if r, err := c.Do(within(t), putTxn(w.data+"k", "")); err != nil || !r.Succeeded {
 		t.Errorf("got %v %v, want applied", r.Succeeded, err)
@@ -321,7 +321,7 @@ func makeRoom(t *testing.T, cl *clientv3.Client) {
 // The caller's time ends while its Txn is queued: it is surely never applied.
 func TestWithdrawnWhileQueued(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"gate", ""))
@@ -349,7 +349,7 @@ func TestWithdrawnWhileQueued(t *testing.T) {
 // Withdrawn Txns do not pile up behind a flight that never ends.
 func TestWithdrawnUnitsDoNotPileUp(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"gate", ""))
@@ -378,7 +378,7 @@ func TestWithdrawnUnitsDoNotPileUp(t *testing.T) {
 // and found out behind.
 func TestUnknownWhileInFlight(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{lose: errLost}, fate{hold: gate})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -408,7 +408,7 @@ func TestUnknownWhileInFlight(t *testing.T) {
 // A slow flight holds up nobody: another lane takes what waits.
 func TestSlowFlightOpensAnotherLane(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{hold: gate})
 	slow := c.Go(putTxn(w.data+"slow", ""))

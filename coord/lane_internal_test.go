@@ -1,40 +1,15 @@
 package coord
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 )
-
-// lossy are the ways in which the answer of a batch gets lost.
-var lossy = []struct {
-	name   string
-	faults []fate
-}{
-	{"answered", nil},
-	{"answer lost", []fate{{lose: errLost}}},
-	{"answer and the repeat's lost", []fate{{lose: errLost}, {lose: errLost}}},
-	{"answers lost for long", []fate{{lose: errLost}, {lose: context.DeadlineExceeded}, {lose: status.Error(codes.Unknown, "EOF")}, {lose: errLost}}},
-	{"request lost", []fate{{refuse: errLost}}},
-	{"request lost, then the repeat's answer", []fate{{refuse: errLost}, {lose: errLost}}},
-	{"original late", []fate{{late: true}}},
-	{"original late, the repeat's answer lost", []fate{{late: true}, {lose: errLost}}},
-	{"original and repeat late", []fate{{late: true}, {late: true}}},
-	// The original is delivered while its repeat is under way: it wins.
-	{"answer lost, then refused outright", []fate{{lose: errLost}, {refuse: rpctypes.ErrPermissionDenied}}},
-	{"answer lost, then an error that stays", []fate{
-		{lose: errLost}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt},
-	}},
-	{"answer too large for us", []fate{{lose: status.Error(codes.ResourceExhausted, "grpc: received message larger than max (2 vs. 1)")}}},
-}
 
 // outcomes is one unit of every kind, and what it must do to a world in which
 // have=1 and gone=1 exist.
@@ -115,7 +90,7 @@ func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 		t.Run(loss.name+"/"+shape, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.committer(t)
+			c := committer(t, w)
 			c.plain = plain
 			mustApply(t, c, putTxn(w.data+"opened", ""))
 			var have int64
@@ -128,7 +103,7 @@ func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 			for _, tt := range cases {
 				txns = append(txns, tt.txn)
 			}
-			pending := w.together(t, c, txns, loss.faults...)
+			pending := together(t, w, c, txns, loss.faults...)
 			rev := mustWait(t, pending[0]).Revision
 			if got := c.lanes[0].lane.plain; got != plain {
 				t.Errorf("units of a plain batch: got %d, want %d", got, plain)
@@ -157,15 +132,6 @@ func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 	}
 }
 
-func wantVersions(t *testing.T, w *world, want map[string]int64) {
-	t.Helper()
-	for name, n := range want {
-		if got := w.version(t, name); got != n {
-			t.Errorf("%s: got version %d, want %d", name, got, n)
-		}
-	}
-}
-
 // lateChangesNothing delivers the late originals, before and after the lane moved
 // on, in a world where their guards hold again.
 func lateChangesNothing(t *testing.T, w *world, c *Committer) {
@@ -191,7 +157,7 @@ func lateChangesNothing(t *testing.T, w *world, c *Committer) {
 // The repeat of a batch meets its own original, which arrives between the two.
 func TestOriginalArrivesBeforeItsRepeat(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{late: true}, fate{hold: gate})
 	p := c.Go(putTxn(w.data+"once", ""))
@@ -210,7 +176,7 @@ func TestOriginalArrivesBeforeItsRepeat(t *testing.T) {
 // moved on first, so that the refusal is true.
 func TestRefusalAfterALostRequestIsTrue(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.faults(fate{late: true}, fate{refuse: rpctypes.ErrPermissionDenied}, fate{lose: errLost} /* of the empty batch */)
 	_, err := c.Do(within(t), putTxn(w.data+"never", ""))
 	wantErr(t, err, rpctypes.ErrPermissionDenied)
@@ -219,7 +185,7 @@ func TestRefusalAfterALostRequestIsTrue(t *testing.T) {
 
 	// The same with a batch: it is split, and its parts are applied.
 	c.forgive()
-	pending := w.together(t, c, []etcdkv.Txn{putTxn(w.data+"a", ""), putTxn(w.data+"b", "")},
+	pending := together(t, w, c, []etcdkv.Txn{putTxn(w.data+"a", ""), putTxn(w.data+"b", "")},
 		fate{late: true}, fate{refuse: rpctypes.ErrPermissionDenied})
 	for _, p := range pending {
 		mustWait(t, p)
@@ -241,7 +207,7 @@ func TestCompactedRevisionIsUnknown(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, etcdtest.Config{})
 	w := worldOn(t, cluster.Client(t))
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	compact := func() {
 		rev := w.put(t, "later", "")
 		if _, err := w.client.Compact(within(t), rev); err != nil {
@@ -264,7 +230,7 @@ func TestCompactedRevisionIsUnknown(t *testing.T) {
 // What is read to resolve a batch is asked for until there is an answer.
 func TestResolvingOutlivesFailedReads(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.put(t, "payload", "bytes")
 	w.faults(fate{lose: errLost})
 	w.readPlan = func(n int) error {

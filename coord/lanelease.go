@@ -135,7 +135,7 @@ func (c *Committer) endLanes(ctx context.Context) error {
 	}
 	c.lanes, c.ending = nil, nil
 	c.mu.Unlock()
-	ctx, cancel := boundedCleanup(ctx)
+	ctx, cancel := etcdkv.BoundedCleanup(ctx)
 	defer cancel()
 	var err error
 	for _, l := range all {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,8 +18,6 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
-
-var exploreMore = flag.Bool("explore.more", false, "search the large worlds too: minutes")
 
 // heldRequest is one Txn that a committer has sent: it waits for its fate.
 type heldRequest struct {

@@ -118,9 +118,9 @@ func TestCommonCompareRefusesItsUnitsAlone(t *testing.T) {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			c := w.openedCommitter(t)
+			c := openedCommitter(t, w)
 			w.put(t, "common", "in the way")
-			pending := w.together(t, c, leanBatch(w), loss.faults...)
+			pending := together(t, w, c, leanBatch(w), loss.faults...)
 			for i, p := range pending {
 				r := mustWait(t, p)
 				if free := i == len(pending)-1; r.Succeeded != free {
@@ -145,11 +145,11 @@ func TestLeanBatchIsSentAgainOnlyWhereACommonCompareFails(t *testing.T) {
 	}{{"it holds", false, 1}, {"it does not", true, 2}} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			c := w.openedCommitter(t)
+			c := openedCommitter(t, w)
 			if tt.inTheWay {
 				w.put(t, "common", "1")
 			}
-			for _, p := range w.together(t, c, leanBatch(w)) {
+			for _, p := range together(t, w, c, leanBatch(w)) {
 				mustWait(t, p)
 			}
 			if got := w.sent() - 1; got != tt.want { // one is the gate's
@@ -163,10 +163,10 @@ func TestLeanBatchIsSentAgainOnlyWhereACommonCompareFails(t *testing.T) {
 // gone, and before the plain batch does: that one finds out.
 func TestLateLeanOriginalIsFoundByThePlainBatch(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.put(t, "common", "1")
 	gate := make(chan struct{})
-	pending := w.together(t, c, leanBatch(w), fate{late: true}, fate{}, fate{hold: gate})
+	pending := together(t, w, c, leanBatch(w), fate{late: true}, fate{}, fate{hold: gate})
 	w.waitSent(t, 4) // the gate, the original, its repeat, the plain batch
 	if _, err := w.client.Delete(within(t), w.data+"common"); err != nil {
 		t.Fatal(err)
@@ -186,10 +186,10 @@ func TestLateLeanOriginalIsFoundByThePlainBatch(t *testing.T) {
 // A refusal is certain even when nobody can read any more what was in the way.
 func TestRefusedByALeanBatchWithoutAReason(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.put(t, "u3", "1")
 	w.readPlan = func(int) error { return rpctypes.ErrPermissionDenied }
-	pending := w.together(t, c, leanBatch(w))
+	pending := together(t, w, c, leanBatch(w))
 	for i, p := range pending {
 		r, err := p.Wait(within(t))
 		if i == 3 {
@@ -206,7 +206,7 @@ func TestRefusedByALeanBatchWithoutAReason(t *testing.T) {
 func TestRefusedByALeanBatchBehindACompaction(t *testing.T) {
 	t.Parallel()
 	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t))
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.put(t, "u3", "in the way")
 	compact := func() {
 		if _, err := w.client.Compact(within(t), w.put(t, "later", "")); err != nil {
@@ -215,7 +215,7 @@ func TestRefusedByALeanBatchBehindACompaction(t *testing.T) {
 	}
 	txns := leanBatch(w)
 	txns[3].Else = []clientv3.Op{clientv3.OpGet(w.data + "u3")}
-	pending := w.together(t, c, txns, fate{then: compact})
+	pending := together(t, w, c, txns, fate{then: compact})
 	for i, p := range pending {
 		if r := mustWait(t, p); r.Succeeded == (i == 3) {
 			t.Errorf("unit %d: got succeeded %v", i, r.Succeeded)
@@ -271,7 +271,7 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := tt.world(t)
-			c := w.openedCommitter(t)
+			c := openedCommitter(t, w)
 			var txns []etcdkv.Txn
 			for i := range units {
 				name := fmt.Sprintf("p%d", i)
@@ -283,7 +283,7 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 				}
 				txns = append(txns, txn)
 			}
-			for i, p := range w.together(t, c, txns, tt.faults...) {
+			for i, p := range together(t, w, c, txns, tt.faults...) {
 				r := mustWait(t, p)
 				kv := r.Get(0)
 				if tt.succeeded {
@@ -300,7 +300,7 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 // One value that is larger than any answer may be is no reason to ask for ever.
 func TestAnAnswerThatNeverFitsEndsTheReading(t *testing.T) {
 	w := narrowWorld(t, 16<<10)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	if _, err := etcdtest.Shared(t).Client(t).Put(within(t), w.data+"large", strings.Repeat("x", 32<<10)); err != nil {
 		t.Fatal(err)
 	}

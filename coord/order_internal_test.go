@@ -72,7 +72,7 @@ func TestALaterWriteSettlesTheEarlierOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			cm := w.openedCommitter(t)
+			cm := openedCommitter(t, w)
 			w.faults(fate{hold: make(chan struct{}), late: true})
 			first := w.gone(t, cm, c.first(w))
 			second, err := cm.Do(within(t), c.second(w))
@@ -99,7 +99,7 @@ func TestALaterWriteSettlesTheEarlierOne(t *testing.T) {
 // What meets no open flight does not wait for one.
 func TestOtherKeysPassAnOpenFlight(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{hold: gate})
 	slow := w.gone(t, c, putTxn(w.data+"k", "1"))
@@ -116,7 +116,7 @@ func TestOtherKeysPassAnOpenFlight(t *testing.T) {
 // A caller that still waits gets its outcome: the later write queues behind it.
 func TestALaterWriteWaitsForACallerThatIsThere(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"k", "1"))
@@ -134,7 +134,7 @@ func TestALaterWriteWaitsForACallerThatIsThere(t *testing.T) {
 // impossible.
 func TestALaterWriteSettlesWithoutAPut(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.planBy(func(n int, txn etcdkv.Txn) fate {
 		switch {
 		case n == 1:
@@ -158,7 +158,7 @@ func TestALaterWriteSettlesWithoutAPut(t *testing.T) {
 // lane's last revision.
 func TestTheOutcomeIsReadWhenALaneIsEnded(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.planBy(func(n int, txn etcdkv.Txn) fate {
 		switch n {
 		case 1:
@@ -177,7 +177,7 @@ func TestTheOutcomeIsReadWhenALaneIsEnded(t *testing.T) {
 // A second flight takes nothing that meets the first.
 func TestASecondFlightKeepsTheOrderOfAKey(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{hold: gate})
 	first := c.Go(putTxn(w.data+"k", "1"))
@@ -200,7 +200,7 @@ func TestASecondFlightKeepsTheOrderOfAKey(t *testing.T) {
 // What is to keep its order keeps it beside other writes, and through lost answers.
 func TestInOrderBesideOthers(t *testing.T) {
 	w := newWorld(t)
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	w.planBy(func(n int, _ etcdkv.Txn) fate {
 		if n%3 == 0 {
 			return fate{lose: errLost}
@@ -251,7 +251,7 @@ func TestNoRefusalOfARepeatIsAboutTheFirstTry(t *testing.T) {
 		for _, applied := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%v, applied %v", refusal, applied), func(t *testing.T) {
 				w := newWorld(t)
-				c := w.openedCommitter(t)
+				c := openedCommitter(t, w)
 				w.planBy(func(n int, txn etcdkv.Txn) fate {
 					switch {
 					case n == 1 && applied:
@@ -287,7 +287,7 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 			return rpctypes.ErrPermissionDenied
 		}
 	}
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	p := w.unsettled(t, c)
 	select {
 	case <-p.Fixed():
@@ -337,7 +337,7 @@ func (w *world) unsettled(t *testing.T, c *Committer) *Pending {
 func TestAnUnknownOutcomeOfAClosedCommitter(t *testing.T) {
 	w := newWorld(t)
 	w.onRevoke = func() error { return rpctypes.ErrPermissionDenied }
-	c := w.openedCommitter(t)
+	c := openedCommitter(t, w)
 	p := w.unsettled(t, c)
 	wantErr(t, c.Close(t.Context()), rpctypes.ErrPermissionDenied)
 	select {

@@ -210,7 +210,7 @@ func (s *Session) firstRenewal(ctx context.Context) error {
 func (s *Session) abandon(ctx context.Context) {
 	s.kill(fmt.Errorf("session %w", fault.ErrClosed))
 	s.renewer.Close()
-	ctx, cancel := boundedCleanup(ctx)
+	ctx, cancel := etcdkv.BoundedCleanup(ctx)
 	defer cancel()
 	ctx, cancelSoon := context.WithTimeout(ctx, time.Second)
 	defer cancelSoon()
@@ -379,16 +379,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // Revoke ends the lease within ctx, but tries once even when ctx has ended.
 func (s *Session) revoke(ctx context.Context) error {
-	ctx, cancel := boundedCleanup(ctx)
+	ctx, cancel := etcdkv.BoundedCleanup(ctx)
 	defer cancel()
 	return s.store.Revoke(ctx, s.lease)
-}
-
-// boundedCleanup is a short context of its own for what must be tried even after
-// the caller's time is over.
-func boundedCleanup(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), 250*time.Millisecond)
 }

@@ -86,7 +86,7 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 func TestConcurrentIncrementsAreExact(t *testing.T) {
 	const owners, rounds = 50, 200
 	w := newWorld(t)
-	c := w.committer(t)
+	c := committer(t, w)
 	var wg sync.WaitGroup
 	for n := range owners {
 		wg.Go(func() {
@@ -228,7 +228,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 	w.under(t, func() {
 		var wg sync.WaitGroup
 		for n := range claimers {
-			c := w.committer(t)
+			c := committer(t, w)
 			wg.Go(func() {
 				for k := range keys {
 					key, nonce := fmt.Sprintf("%s%d", w.data, k), keyspace.NewNonce()
@@ -282,7 +282,7 @@ func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at step %d", loss.name, step), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
-				c := w.openedCommitter(t)
+				c := openedCommitter(t, w)
 				key, nonce := w.data+"lock", keyspace.NewNonce()
 				plan := func(n int) {
 					if n == step {

@@ -34,3 +34,12 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
+
+// BoundedCleanup is a short context of its own for what must be tried even after
+// the caller's time is over.
+func BoundedCleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), 250*time.Millisecond)
+}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -220,65 +221,6 @@ func worldOn(t *testing.T, client *clientv3.Client) *world {
 	return &world{faultBackend: fb, client: client, store: etcdkv.NewStoreOn(fb, keys, nil), data: root + "data/"}
 }
 
-func (w *world) committer(t *testing.T) *Committer {
-	t.Helper()
-	c := NewCommitter(w.store, "test")
-	t.Cleanup(func() { closeIt(t, c) })
-	return c
-}
-
-func closeIt(t *testing.T, c *Committer) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	if err := c.Close(ctx); err != nil {
-		t.Errorf("close committer: %v", err)
-	}
-}
-
-// openedCommitter has a lane that was used once, so that the next Txn is the
-// first that meets a plan.
-func (w *world) openedCommitter(t *testing.T) *Committer {
-	t.Helper()
-	c := w.committer(t)
-	mustApply(t, c, etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"opened", "")}})
-	return c
-}
-
-// together hands Txns over such that they travel in one batch, which meets the
-// faults.
-func (w *world) together(t *testing.T, c *Committer, txns []etcdkv.Txn, faults ...fate) []*Pending {
-	t.Helper()
-	w.faults(faults...)
-	return w.togetherAs(t, c, txns)
-}
-
-// togetherAs is together under the plan in force.
-func (w *world) togetherAs(t *testing.T, c *Committer, txns []etcdkv.Txn) []*Pending {
-	t.Helper()
-	gate := make(chan struct{})
-	w.mu.Lock()
-	plan := w.plan
-	w.n, w.plan = 0, func(n int, txn etcdkv.Txn) fate {
-		if n == 1 {
-			return fate{hold: gate}
-		}
-		return plan(n-1, txn)
-	}
-	w.mu.Unlock()
-	first := c.Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"gate", "")}})
-	w.waitSent(t, 1)
-	var pending []*Pending
-	for _, txn := range txns {
-		pending = append(pending, c.Go(txn))
-	}
-	close(gate)
-	if _, err := first.Wait(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	return pending
-}
-
 // dump is every foreign key with its revisions and value.
 func (w *world) dump(t *testing.T) string {
 	t.Helper()
@@ -337,27 +279,40 @@ func putTxn(key, value string) etcdkv.Txn {
 	return etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(key, value)}}
 }
 
-func mustApply(t *testing.T, c *Committer, txn etcdkv.Txn) Result {
-	t.Helper()
-	r, err := c.Do(within(t), txn)
-	if err != nil || !r.Succeeded {
-		t.Fatalf("commit: got succeeded %v, error %v, want applied", r.Succeeded, err)
-	}
-	return r
-}
-
-func mustWait(t *testing.T, p *Pending) Result {
-	t.Helper()
-	r, err := p.Wait(within(t))
-	if err != nil {
-		t.Fatalf("commit: %v", err)
-	}
-	return r
-}
-
 func wantErr(t *testing.T, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {
 		t.Errorf("error: got %v, want %v", got, want)
+	}
+}
+
+// lossy are the ways in which the answer of a batch gets lost.
+var lossy = []struct {
+	name   string
+	faults []fate
+}{
+	{"answered", nil},
+	{"answer lost", []fate{{lose: errLost}}},
+	{"answer and the repeat's lost", []fate{{lose: errLost}, {lose: errLost}}},
+	{"answers lost for long", []fate{{lose: errLost}, {lose: context.DeadlineExceeded}, {lose: status.Error(codes.Unknown, "EOF")}, {lose: errLost}}},
+	{"request lost", []fate{{refuse: errLost}}},
+	{"request lost, then the repeat's answer", []fate{{refuse: errLost}, {lose: errLost}}},
+	{"original late", []fate{{late: true}}},
+	{"original late, the repeat's answer lost", []fate{{late: true}, {lose: errLost}}},
+	{"original and repeat late", []fate{{late: true}, {late: true}}},
+	// The original is delivered while its repeat is under way: it wins.
+	{"answer lost, then refused outright", []fate{{lose: errLost}, {refuse: rpctypes.ErrPermissionDenied}}},
+	{"answer lost, then an error that stays", []fate{
+		{lose: errLost}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt}, {refuse: rpctypes.ErrCorrupt},
+	}},
+	{"answer too large for us", []fate{{lose: status.Error(codes.ResourceExhausted, "grpc: received message larger than max (2 vs. 1)")}}},
+}
+
+func wantVersions(t *testing.T, w *world, want map[string]int64) {
+	t.Helper()
+	for name, n := range want {
+		if got := w.version(t, name); got != n {
+			t.Errorf("%s: got version %d, want %d", name, got, n)
+		}
 	}
 }
