@@ -316,3 +316,16 @@ func wantVersions(t *testing.T, w *world, want map[string]int64) {
 		}
 	}
 }
+
+// value is what a key holds, "" when it is not there.
+func (w *world) value(t *testing.T, name string) string {
+	t.Helper()
+	resp, err := w.client.Get(within(t), w.data+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resp.Kvs) == 0 {
+		return ""
+	}
+	return string(resp.Kvs[0].Value)
+}

@@ -28,7 +28,7 @@ func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func(
 	} else {
 		f.refuse = errLost
 	}
-	l.faultsAt(l.keys, writes, f)
+	faultsAt(l.world, l.keys, writes, f)
 }
 
 // deleteSlot takes the lock from its owner as somebody with etcdctl does.
@@ -84,7 +84,7 @@ func TestGivingUpInDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t)
-			s := scene{l: l, a: l.session(t), b: l.session(t), c: l.session(t)}
+			s := scene{l: l, a: sessionIn(t, l.world), b: sessionIn(t, l.world), c: sessionIn(t, l.world)}
 			ctx, cancel := context.WithCancel(within(t))
 			defer cancel()
 			s.h = <-l.acquires(ctx, s.a)
@@ -150,7 +150,7 @@ func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 	t.Parallel()
 	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t)) // others need their history
 	l := &line{world: w, t: t, keys: w.store.Keys().LockKeys("l")}
-	a := l.session(t)
+	a := sessionIn(t, l.world)
 	h := <-l.acquires(within(t), a)
 	l.lostWith(a, "delete slot,", false, func() {
 		l.forceFree()
@@ -170,7 +170,7 @@ func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	a := l.session(t)
+	a := sessionIn(t, l.world)
 	h := <-l.acquires(within(t), a)
 	denied := fate{refuse: rpctypes.ErrPermissionDenied}
 	l.planBy(func(int, etcdkv.Txn) fate { return denied })
@@ -194,7 +194,7 @@ func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 func TestReleaseWithoutALane(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	a := l.session(t)
+	a := sessionIn(t, l.world)
 	h := <-l.acquires(within(t), a)
 	l.planBy(func(_ int, t etcdkv.Txn) fate {
 		if len(t.Then) > 0 && t.Then[0].IsPut() {
@@ -211,7 +211,7 @@ func TestReleaseWithoutALane(t *testing.T) {
 func TestATransferAfterARelease(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	a, b, c := l.session(t), l.session(t), l.session(t)
+	a, b, c := sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world)
 	h := <-l.acquires(within(t), a)
 	second, third := l.acquires(within(t), b), l.acquires(within(t), c)
 	l.held(a, 2)

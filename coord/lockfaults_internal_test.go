@@ -40,7 +40,7 @@ func writesOf(t etcdkv.Txn, keys keyspace.ClaimKeys) string {
 
 // faultsAt plans faults for the Txns that write such things of the lock, in order,
 // and in one lane: the repeats of another session's Txn must not meet them.
-func (w *world) faultsAt(keys keyspace.ClaimKeys, writes string, list ...fate) {
+func faultsAt(w *world, keys keyspace.ClaimKeys, writes string, list ...fate) {
 	n, lane := 0, ""
 	w.planBy(func(_ int, t etcdkv.Txn) fate {
 		if got := writesOf(t, keys); got != writes || n >= len(list) {
@@ -143,10 +143,10 @@ func TestSurvives_13_LostAnswersAtEveryStepOfALock(t *testing.T) {
 					l.deliver(t)
 					l.planBy(nil)
 					if step == at {
-						l.faultsAt(l.keys, writes, loss.faults...)
+						faultsAt(l.world, l.keys, writes, loss.faults...)
 					}
 				}
-				a, b, c, d := l.session(t), l.session(t), l.session(t), l.session(t)
+				a, b, c, d := sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world)
 				plan(0, "put slot,")
 				h := <-l.acquires(ctx, a)
 				l.wants(a)
@@ -198,7 +198,7 @@ func TestSurvives_13_GivingUpInTheMomentOfEachStep(t *testing.T) {
 			t.Run(fmt.Sprintf("%s sent %v", tc.name, sent), func(t *testing.T) {
 				t.Parallel()
 				l := newLine(t)
-				a, b := l.session(t), l.session(t)
+				a, b := sessionIn(t, l.world), sessionIn(t, l.world)
 				ctx, quit := context.WithCancel(within(t))
 				defer quit()
 				var h *Hold
@@ -236,7 +236,7 @@ func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
 		t.Run(fmt.Sprintf("sent %v", sent), func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t)
-			a, b, c := l.session(t), l.session(t), l.session(t)
+			a, b, c := sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world)
 			h := <-l.acquires(within(t), a)
 			ctx, quit := context.WithCancel(within(t))
 			second := l.acquires(ctx, b)
@@ -285,7 +285,7 @@ func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
 func TestReleaseGoesOnBehindItsCaller(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	s := l.session(t)
+	s := sessionIn(t, l.world)
 	h := <-l.acquires(within(t), s)
 	ctx, quit := context.WithCancel(within(t))
 	arrived, gate := l.stuckAt("delete slot,", true)
@@ -307,7 +307,7 @@ func TestReleaseGoesOnBehindItsCaller(t *testing.T) {
 func TestReleaseDuringARefusedTransfer(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	s := l.session(t)
+	s := sessionIn(t, l.world)
 	h := <-l.acquires(within(t), s)
 	reading, gate := make(chan struct{}, 8), make(chan struct{})
 	l.mu.Lock()
@@ -328,9 +328,9 @@ func TestReleaseDuringARefusedTransfer(t *testing.T) {
 func TestHoldOfUnknownReleaseEnds(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	s := l.session(t)
+	s := sessionIn(t, l.world)
 	h := <-l.acquires(within(t), s)
-	l.faultsAt(l.keys, "delete slot,", fate{lose: errLost}, fate{refuse: errLost}, fate{refuse: errLost})
+	faultsAt(l.world, l.keys, "delete slot,", fate{lose: errLost}, fate{refuse: errLost}, fate{refuse: errLost})
 	if err := h.Release(within(t)); err != nil && !errors.Is(err, ErrFenced) {
 		t.Errorf("release: %v", err)
 	}
@@ -349,7 +349,7 @@ func TestCommitOfAHoldHappensOnce(t *testing.T) {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t)
-			s := l.session(t)
+			s := sessionIn(t, l.world)
 			h := <-l.acquires(within(t), s)
 			for n := int64(1); n <= 3; n++ {
 				l.faults(loss.faults...)

@@ -14,21 +14,8 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
-// value is what a key holds, "" when it is not there.
-func (w *world) value(t *testing.T, name string) string {
-	t.Helper()
-	resp, err := w.client.Get(within(t), w.data+name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(resp.Kvs) == 0 {
-		return ""
-	}
-	return string(resp.Kvs[0].Value)
-}
-
 // gone hands a Txn over whose caller leaves once it was sent.
-func (w *world) gone(t *testing.T, c *Committer, txn etcdkv.Txn) *Pending {
+func left(t *testing.T, w *world, c *Committer, txn etcdkv.Txn) *Pending {
 	t.Helper()
 	sent := w.sent()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,7 +61,7 @@ func TestALaterWriteSettlesTheEarlierOne(t *testing.T) {
 			w := newWorld(t)
 			cm := openedCommitter(t, w)
 			w.faults(fate{hold: make(chan struct{}), late: true})
-			first := w.gone(t, cm, c.first(w))
+			first := left(t, w, cm, c.first(w))
 			second, err := cm.Do(within(t), c.second(w))
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +89,7 @@ func TestOtherKeysPassAnOpenFlight(t *testing.T) {
 	c := openedCommitter(t, w)
 	gate := make(chan struct{})
 	w.faults(fate{hold: gate})
-	slow := w.gone(t, c, putTxn(w.data+"k", "1"))
+	slow := left(t, w, c, putTxn(w.data+"k", "1"))
 	mustApply(t, c, putTxn(w.data+"other", "2"))
 	select {
 	case <-slow.Done():
@@ -144,7 +131,7 @@ func TestALaterWriteSettlesWithoutAPut(t *testing.T) {
 		}
 		return fate{}
 	})
-	w.gone(t, c, putTxn(w.data+"k", "1"))
+	left(t, w, c, putTxn(w.data+"k", "1"))
 	if _, err := c.Do(within(t), putTxn(w.data+"k", "2")); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +275,7 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 		}
 	}
 	c := openedCommitter(t, w)
-	p := w.unsettled(t, c)
+	p := unsettled(t, w, c)
 	select {
 	case <-p.Fixed():
 		t.Error("fixed, although its original may arrive")
@@ -317,7 +304,7 @@ func TestAnUnknownOutcomeIsFixedWhenItsLaneHasEnded(t *testing.T) {
 
 // unsettled writes key k with an outcome that stays unknown: its original is still under
 // way, and every later Txn is denied.
-func (w *world) unsettled(t *testing.T, c *Committer) *Pending {
+func unsettled(t *testing.T, w *world, c *Committer) *Pending {
 	t.Helper()
 	w.planBy(func(n int, _ etcdkv.Txn) fate {
 		if n == 1 {
@@ -338,7 +325,7 @@ func TestAnUnknownOutcomeOfAClosedCommitter(t *testing.T) {
 	w := newWorld(t)
 	w.onRevoke = func() error { return rpctypes.ErrPermissionDenied }
 	c := openedCommitter(t, w)
-	p := w.unsettled(t, c)
+	p := unsettled(t, w, c)
 	wantErr(t, c.Close(t.Context()), rpctypes.ErrPermissionDenied)
 	select {
 	case <-p.Fixed():

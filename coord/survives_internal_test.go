@@ -18,7 +18,7 @@ import (
 )
 
 // session opens a session whose writes meet w's faults.
-func (w *world) session(t *testing.T) *Session {
+func sessionIn(t *testing.T, w *world) *Session {
 	t.Helper()
 	s, err := openSession(within(t), w.store, SessionConfig{Identity: "test"}.withDefaults())
 	if err != nil {
@@ -36,7 +36,7 @@ func (w *world) session(t *testing.T) *Session {
 }
 
 // claim puts a record as a claim would and returns its fence.
-func (w *world) claim(t *testing.T, name string) Fence {
+func claimIn(t *testing.T, w *world, name string) Fence {
 	t.Helper()
 	nonce := keyspace.NewNonce()
 	rev := w.put(t, name, `{"w":"`+nonce+`","owner":"test"}`)
@@ -51,8 +51,8 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 		t.Run(loss.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			s := w.session(t)
-			lock := w.claim(t, "lock")
+			s := sessionIn(t, w)
+			lock := claimIn(t, w, "lock")
 			commit := func() (Result, error) {
 				return s.Commit(within(t), []Fence{lock}, clientv3.OpPut(w.data+"effect", ""))
 			}
@@ -72,7 +72,7 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 				}
 			}
 			// And a refusal is told as one.
-			w.claim(t, "lock")
+			claimIn(t, w, "lock")
 			w.faults(loss.faults...)
 			_, err := commit()
 			wantErr(t, err, ErrFenced)
@@ -150,7 +150,7 @@ func newChaos(t *testing.T, w *world) *chaos {
 }
 
 // arrivals delivers late originals again and again until stop is closed.
-func (w *world) arrivals(t *testing.T, stop <-chan struct{}) {
+func arrivals(t *testing.T, w *world, stop <-chan struct{}) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -165,11 +165,11 @@ func (w *world) arrivals(t *testing.T, stop <-chan struct{}) {
 }
 
 // under runs fn while late originals arrive.
-func (w *world) under(t *testing.T, fn func()) {
+func under(t *testing.T, w *world, fn func()) {
 	t.Helper()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { w.arrivals(t, stop) })
+	wg.Go(func() { arrivals(t, w, stop) })
 	fn()
 	close(stop)
 	wg.Wait()
@@ -181,12 +181,12 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 	t.Parallel()
 	const workers, commits = 10, 20
 	w := newWorld(t)
-	s := w.session(t)
+	s := sessionIn(t, w)
 	drops := newChaos(t, w)
-	w.under(t, func() {
+	under(t, w, func() {
 		var wg sync.WaitGroup
 		for n := range workers {
-			job := w.claim(t, fmt.Sprintf("job-%d", n))
+			job := claimIn(t, w, fmt.Sprintf("job-%d", n))
 			wg.Go(func() {
 				for i := range commits {
 					res, err := s.Commit(within(t), []Fence{job},
@@ -225,7 +225,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 	w := newWorld(t)
 	drops := newChaos(t, w)
 	var yours [keys][claimers]string
-	w.under(t, func() {
+	under(t, w, func() {
 		var wg sync.WaitGroup
 		for n := range claimers {
 			c := committer(t, w)
@@ -303,7 +303,7 @@ func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
 				wantVersions(t, w, map[string]int64{"lock": 0, "effect": 1})
 				// Somebody else holds it by now; late originals harm neither.
-				w.claim(t, "lock")
+				claimIn(t, w, "lock")
 				w.deliver(t)
 				wantVersions(t, w, map[string]int64{"lock": 1, "effect": 1})
 				_, err := c.Do(within(t), etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
