@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -201,12 +202,12 @@ func TestComposeLooksAheadButNotForEver(t *testing.T) {
 
 // Every batch that compose makes is one that etcd takes.
 func TestComposedBatchesFitEtcd(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	var queue []*unit
 	for i := range 130 {
 		t := etcdkv.Txn{}
 		for j := range i % 60 {
-			t.Then = append(t.Then, clientv3.OpPut(fmt.Sprintf("%s%d-%d", w.data, i, j), ""))
+			t.Then = append(t.Then, clientv3.OpPut(fmt.Sprintf("%s%d-%d", w.Data, i, j), ""))
 		}
 		if i%7 == 0 { // nested, no evidence of its own
 			t = etcdkv.Txn{Then: []clientv3.Op{clientv3.OpTxn(nil, t.Then, nil)}}
@@ -222,7 +223,7 @@ func TestComposedBatchesFitEtcd(t *testing.T) {
 	for len(queue) > 0 {
 		var units []*unit
 		units, queue = b.compose(queue, never, &openKeys{}, nil)
-		resp, err := w.Backend.Txn(within(t), l.wrap(units, keyspace.NewNonce(), false))
+		resp, err := w.Backend.Txn(faultkv.Within(t), l.wrap(units, keyspace.NewNonce(), false))
 		if err != nil || !resp.Succeeded {
 			t.Fatalf("a batch of %d: %v", len(units), err)
 		}

@@ -7,18 +7,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
-func committer(t *testing.T, w *world) *Committer {
+func committer(t *testing.T, w *faultkv.World) *Committer {
 	t.Helper()
-	c := NewCommitter(w.store, "test")
+	c := NewCommitter(w.Store, "test")
 	t.Cleanup(func() { closeIt(t, c) })
 	return c
 }
 
 func closeIt(t *testing.T, c *Committer) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), faultkv.Deadline)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
 		t.Errorf("close committer: %v", err)
@@ -27,42 +28,42 @@ func closeIt(t *testing.T, c *Committer) {
 
 // openedCommitter has a lane that was used once, so that the next Txn is the
 // first that meets a plan.
-func openedCommitter(t *testing.T, w *world) *Committer {
+func openedCommitter(t *testing.T, w *faultkv.World) *Committer {
 	t.Helper()
 	c := committer(t, w)
-	mustApply(t, c, etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"opened", "")}})
+	mustApply(t, c, etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.Data+"opened", "")}})
 	return c
 }
 
 // together hands Txns over such that they travel in one batch, which meets the
 // faults.
-func together(t *testing.T, w *world, c *Committer, txns []etcdkv.Txn, faults ...fate) []*Pending {
+func together(t *testing.T, w *faultkv.World, c *Committer, txns []etcdkv.Txn, faults ...faultkv.Fate) []*Pending {
 	t.Helper()
-	w.faults(faults...)
+	w.Faults(faults...)
 	return togetherAs(t, w, c, txns)
 }
 
 // togetherAs is together under the plan in force.
-func togetherAs(t *testing.T, w *world, c *Committer, txns []etcdkv.Txn) []*Pending {
+func togetherAs(t *testing.T, w *faultkv.World, c *Committer, txns []etcdkv.Txn) []*Pending {
 	t.Helper()
 	gate := make(chan struct{})
-	w.mu.Lock()
-	plan := w.plan
-	w.n, w.plan = 0, func(n int, txn etcdkv.Txn) fate {
+	w.Mu.Lock()
+	plan := w.Plan
+	w.Count, w.Plan = 0, func(n int, txn etcdkv.Txn) faultkv.Fate {
 		if n == 1 {
-			return fate{hold: gate}
+			return faultkv.Fate{Hold: gate}
 		}
 		return plan(n-1, txn)
 	}
-	w.mu.Unlock()
-	first := c.Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"gate", "")}})
-	w.waitSent(t, 1)
+	w.Mu.Unlock()
+	first := c.Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.Data+"gate", "")}})
+	w.WaitSent(t, 1)
 	var pending []*Pending
 	for _, txn := range txns {
 		pending = append(pending, c.Go(txn))
 	}
 	close(gate)
-	if _, err := first.Wait(within(t)); err != nil {
+	if _, err := first.Wait(faultkv.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	return pending
@@ -70,7 +71,7 @@ func togetherAs(t *testing.T, w *world, c *Committer, txns []etcdkv.Txn) []*Pend
 
 func mustApply(t *testing.T, c *Committer, txn etcdkv.Txn) Result {
 	t.Helper()
-	r, err := c.Do(within(t), txn)
+	r, err := c.Do(faultkv.Within(t), txn)
 	if err != nil || !r.Succeeded {
 		t.Fatalf("commit: got succeeded %v, error %v, want applied", r.Succeeded, err)
 	}
@@ -79,7 +80,7 @@ func mustApply(t *testing.T, c *Committer, txn etcdkv.Txn) Result {
 
 func mustWait(t *testing.T, p *Pending) Result {
 	t.Helper()
-	r, err := p.Wait(within(t))
+	r, err := p.Wait(faultkv.Within(t))
 	if err != nil {
 		t.Fatalf("commit: %v", err)
 	}

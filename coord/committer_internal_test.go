@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -33,34 +34,34 @@ func (c *Committer) laneLeaseNow() clientv3.LeaseID {
 // A lane whose lease is gone takes nothing with it: what was certainly not
 // applied travels in another lane.
 func TestLostLaneCertainlyNotApplied(t *testing.T) {
-	for name, lose := range map[string]func(w *world, lease clientv3.LeaseID) error{
-		"lease revoked": func(w *world, lease clientv3.LeaseID) error {
-			_, err := w.client.Revoke(t.Context(), lease)
+	for name, lose := range map[string]func(w *faultkv.World, lease clientv3.LeaseID) error{
+		"lease revoked": func(w *faultkv.World, lease clientv3.LeaseID) error {
+			_, err := w.Client.Revoke(t.Context(), lease)
 			return err
 		},
-		"lane key deleted": func(w *world, _ clientv3.LeaseID) error {
-			_, err := w.client.Delete(t.Context(), w.store.Keys().Lanes(), clientv3.WithPrefix())
+		"lane key deleted": func(w *faultkv.World, _ clientv3.LeaseID) error {
+			_, err := w.Client.Delete(t.Context(), w.Store.Keys().Lanes(), clientv3.WithPrefix())
 			return err
 		},
-		"lane key overwritten": func(w *world, lease clientv3.LeaseID) error {
-			_, err := w.client.Put(t.Context(), w.store.Keys().Lane("test."+keyspace.Hex16(uint64(lease)), 0), "x")
+		"lane key overwritten": func(w *faultkv.World, lease clientv3.LeaseID) error {
+			_, err := w.Client.Put(t.Context(), w.Store.Keys().Lane("test."+keyspace.Hex16(uint64(lease)), 0), "x")
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := faultkv.NewWorld(t)
 			c := openedCommitter(t, w)
 			old := c.laneLeaseNow()
 			if err := lose(w, old); err != nil {
 				t.Fatal(err)
 			}
-			pending := together(t, w, c, []etcdkv.Txn{putTxn(w.data+"a", ""), {Then: []clientv3.Op{clientv3.OpDelete(w.data + "b")}}})
+			pending := together(t, w, c, []etcdkv.Txn{faultkv.PutTxn(w.Data+"a", ""), {Then: []clientv3.Op{clientv3.OpDelete(w.Data + "b")}}})
 			for _, p := range pending {
 				if r := mustWait(t, p); !r.Succeeded {
 					t.Error("not applied")
 				}
 			}
-			wantVersions(t, w, map[string]int64{"a": 1, "gate": 1})
+			faultkv.WantVersions(t, w, map[string]int64{"a": 1, "gate": 1})
 			if c.laneLeaseNow() == old {
 				t.Error("the lost lane's lease is still used")
 			}
@@ -70,59 +71,59 @@ func TestLostLaneCertainlyNotApplied(t *testing.T) {
 
 // Between two lanes a Txn is certainly not applied, and can be withdrawn again.
 func TestWithdrawnBetweenTwoLanes(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
-	if _, err := w.client.Revoke(within(t), c.laneLeaseNow()); err != nil {
+	if _, err := w.Client.Revoke(faultkv.Within(t), c.laneLeaseNow()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	waited := make(chan struct{})
-	w.mu.Lock()
-	w.onGrant = func() {
+	w.Mu.Lock()
+	w.OnGrant = func() {
 		cancel()
 		<-waited
 	}
-	w.mu.Unlock()
-	_, err := c.Go(putTxn(w.data+"a", "")).Wait(ctx)
+	w.Mu.Unlock()
+	_, err := c.Go(faultkv.PutTxn(w.Data+"a", "")).Wait(ctx)
 	close(waited)
-	wantErr(t, err, fault.ErrNotSent)
-	mustApply(t, c, putTxn(w.data+"b", ""))
-	wantVersions(t, w, map[string]int64{"a": 0, "b": 1})
+	faultkv.WantErr(t, err, fault.ErrNotSent)
+	mustApply(t, c, faultkv.PutTxn(w.Data+"b", ""))
+	faultkv.WantVersions(t, w, map[string]int64{"a": 0, "b": 1})
 }
 
 // An open outcome is unknown when the lane is gone; the lane is not used again.
 func TestLostLaneAmbiguous(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		t.Run(fmt.Sprintf("applied %v", applied), func(t *testing.T) {
-			w := newWorld(t)
+			w := faultkv.NewWorld(t)
 			c := openedCommitter(t, w)
 			old := c.laneLeaseNow()
 			revoke := func() {
-				if _, err := w.client.Revoke(within(t), old); err != nil {
+				if _, err := w.Client.Revoke(faultkv.Within(t), old); err != nil {
 					t.Error(err)
 				}
 			}
 			if applied {
-				w.faults(fate{lose: errLost, then: revoke})
+				w.Faults(faultkv.Fate{Lose: faultkv.ErrLost, Then: revoke})
 			} else {
 				// Lost on its way; the lease ends before the repeat.
 				gate := make(chan struct{})
-				w.faults(fate{refuse: errLost}, fate{hold: gate})
+				w.Faults(faultkv.Fate{Refuse: faultkv.ErrLost}, faultkv.Fate{Hold: gate})
 				go func() {
 					defer close(gate)
-					w.waitSent(t, 2)
+					w.WaitSent(t, 2)
 					revoke()
 				}()
 			}
-			_, err := c.Do(within(t), putTxn(w.data+"a", ""))
-			wantErr(t, err, ErrUnknown)
+			_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"a", ""))
+			faultkv.WantErr(t, err, ErrUnknown)
 			want := int64(0)
 			if applied {
 				want = 1
 			}
-			wantVersions(t, w, map[string]int64{"a": want})
-			mustApply(t, c, putTxn(w.data+"b", ""))
-			if got := w.lanes(t); got != 1 {
+			faultkv.WantVersions(t, w, map[string]int64{"a": want})
+			mustApply(t, c, faultkv.PutTxn(w.Data+"b", ""))
+			if got := w.Lanes(t); got != 1 {
 				t.Errorf("lanes: got %d, want a new one only", got)
 			}
 			if c.laneLeaseNow() == old {
@@ -134,13 +135,13 @@ func TestLostLaneAmbiguous(t *testing.T) {
 
 // culprits are the ways in which etcd refuses one unit outright. A nil refusal
 // is the server's own.
-func culprits(w *world) []struct {
+func culprits(w *faultkv.World) []struct {
 	name  string
 	txn   etcdkv.Txn
 	err   error
 	faked bool
 } {
-	bad := w.data + "bad"
+	bad := w.Data + "bad"
 	return []struct {
 		name  string
 		txn   etcdkv.Txn
@@ -150,9 +151,9 @@ func culprits(w *world) []struct {
 		{"duplicate key", etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "1"), clientv3.OpPut(bad, "2")}}, rpctypes.ErrDuplicateKey, false},
 		{"lease not found", etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "", clientv3.WithLease(4711))}}, rpctypes.ErrLeaseNotFound, false},
 		{"key not found", etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(bad, "", clientv3.WithIgnoreLease())}}, rpctypes.ErrKeyNotFound, false},
-		{"request too large", putTxn(bad, ""), rpctypes.ErrRequestTooLarge, true},
-		{"permission denied", putTxn(bad, ""), rpctypes.ErrPermissionDenied, true},
-		{"an error that stays", putTxn(bad, ""), rpctypes.ErrCorrupt, true},
+		{"request too large", faultkv.PutTxn(bad, ""), rpctypes.ErrRequestTooLarge, true},
+		{"permission denied", faultkv.PutTxn(bad, ""), rpctypes.ErrPermissionDenied, true},
+		{"an error that stays", faultkv.PutTxn(bad, ""), rpctypes.ErrCorrupt, true},
 	}
 }
 
@@ -160,33 +161,33 @@ func culprits(w *world) []struct {
 // and its origin travels alone for a while.
 func TestOneBadUnitHarmsNobodyElse(t *testing.T) {
 	for i := range 6 {
-		w := newWorld(t)
+		w := faultkv.NewWorld(t)
 		bad := culprits(w)[i]
 		t.Run(bad.name, func(t *testing.T) {
 			c := openedCommitter(t, w)
 			bad.txn.Origin = "bad"
 			var txns []etcdkv.Txn
 			for n := range 20 {
-				txns = append(txns, putTxn(fmt.Sprintf("%sgood-%d", w.data, n), ""))
+				txns = append(txns, faultkv.PutTxn(fmt.Sprintf("%sgood-%d", w.Data, n), ""))
 			}
 			txns[13] = bad.txn
-			w.planBy(func(_ int, txn etcdkv.Txn) fate {
-				if bad.faked && writesKey(txn, w.data+"bad") {
-					return fate{refuse: bad.err}
+			w.PlanBy(func(_ int, txn etcdkv.Txn) faultkv.Fate {
+				if bad.faked && writesKey(txn, w.Data+"bad") {
+					return faultkv.Fate{Refuse: bad.err}
 				}
-				return fate{}
+				return faultkv.Fate{}
 			})
 			for n, p := range togetherAs(t, w, c, txns) {
-				r, err := p.Wait(within(t))
+				r, err := p.Wait(faultkv.Within(t))
 				if n == 13 {
-					wantErr(t, err, bad.err)
+					faultkv.WantErr(t, err, bad.err)
 				} else if err != nil || !r.Succeeded {
 					t.Errorf("unit %d: got %v, want applied", n, err)
 				} else {
-					wantVersions(t, w, map[string]int64{fmt.Sprintf("good-%d", n): 1})
+					faultkv.WantVersions(t, w, map[string]int64{fmt.Sprintf("good-%d", n): 1})
 				}
 			}
-			wantVersions(t, w, map[string]int64{"bad": 0})
+			faultkv.WantVersions(t, w, map[string]int64{"bad": 0})
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if !c.travelsAlone("bad") || c.travelsAlone("") {
@@ -212,17 +213,17 @@ func writesKey(txn etcdkv.Txn, key string) bool {
 
 // Failures that are not etcd's judgement of a unit send nobody into quarantine.
 func TestOnlyARefusalByEtcdIsolatesAnOrigin(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
-	w.faults(fate{refuse: fault.ErrNotSent})
-	txn := putTxn(w.data+"a", "")
+	w.Faults(faultkv.Fate{Refuse: fault.ErrNotSent})
+	txn := faultkv.PutTxn(w.Data+"a", "")
 	txn.Origin = "unlucky"
-	_, err := c.Do(within(t), txn)
-	wantErr(t, err, fault.ErrNotSent)
+	_, err := c.Do(faultkv.Within(t), txn)
+	faultkv.WantErr(t, err, fault.ErrNotSent)
 	gate := make(chan struct{})
-	w.faults(fate{hold: gate})
-	first := c.Go(putTxn(w.data+"gate", ""))
-	w.waitSent(t, 1)
+	w.Faults(faultkv.Fate{Hold: gate})
+	first := c.Go(faultkv.PutTxn(w.Data+"gate", ""))
+	w.WaitSent(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err = c.Go(txn).Wait(ctx); errors.Is(err, ErrUnknown) {
@@ -242,7 +243,7 @@ func fillUp(t *testing.T, cl *clientv3.Client) {
 	t.Helper()
 	fill := strings.Repeat("x", 200<<10)
 	for n := 0; ; n++ {
-		_, err := cl.Put(within(t), fmt.Sprintf("/fill/%d", n), fill)
+		_, err := cl.Put(faultkv.Within(t), fmt.Sprintf("/fill/%d", n), fill)
 		if errors.Is(err, rpctypes.ErrNoSpace) {
 			return
 		}
@@ -257,108 +258,108 @@ func fillUp(t *testing.T, cl *clientv3.Client) {
 func TestSurvives_38_NoSpace(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, etcdtest.Config{QuotaBackendBytes: 4 << 20})
-	w := worldOn(t, cluster.Client(t))
+	w := faultkv.WorldOn(t, cluster.Client(t))
 	used, fresh := openedCommitter(t, w), committer(t, w)
-	rev := map[*Committer]int64{used: w.put(t, "used", ""), fresh: w.put(t, "fresh", "")}
-	fillUp(t, w.client)
+	rev := map[*Committer]int64{used: w.Put(t, "used", ""), fresh: w.Put(t, "fresh", "")}
+	fillUp(t, w.Client)
 	for c, name := range map[*Committer]string{used: "used", fresh: "fresh"} {
 		for n := range 3 {
-			_, err := c.Do(within(t), putTxn(fmt.Sprintf("%s%d", w.data, n), ""))
-			wantErr(t, err, rpctypes.ErrNoSpace)
+			_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(fmt.Sprintf("%s%d", w.Data, n), ""))
+			faultkv.WantErr(t, err, rpctypes.ErrNoSpace)
 			if errors.Is(err, ErrUnknown) {
 				t.Errorf("%s: got %v, want a certain error", name, err)
 			}
-			wantVersions(t, w, map[string]int64{fmt.Sprint(n): 0})
+			faultkv.WantVersions(t, w, map[string]int64{fmt.Sprint(n): 0})
 		}
 		guarded := func(rev int64) etcdkv.Txn {
-			return etcdkv.Txn{If: etcdkv.GuardOf(w.data+name, rev, ""), Then: []clientv3.Op{clientv3.OpDelete(w.data + name)}}
+			return etcdkv.Txn{If: etcdkv.GuardOf(w.Data+name, rev, ""), Then: []clientv3.Op{clientv3.OpDelete(w.Data + name)}}
 		}
-		if r, err := c.Do(within(t), guarded(rev[c]-1)); err != nil || r.Succeeded {
+		if r, err := c.Do(faultkv.Within(t), guarded(rev[c]-1)); err != nil || r.Succeeded {
 			t.Errorf("%s: a delete under a stale guard: got %v %v, want refused", name, r.Succeeded, err)
 		}
 		mustApply(t, c, guarded(rev[c]))
-		wantVersions(t, w, map[string]int64{name: 0})
-		_, err := c.Do(within(t), etcdkv.Txn{Then: []clientv3.Op{clientv3.OpDelete(w.data + "x")}})
-		wantErr(t, err, rpctypes.ErrNoSpace) // it could be applied twice
+		faultkv.WantVersions(t, w, map[string]int64{name: 0})
+		_, err := c.Do(faultkv.Within(t), etcdkv.Txn{Then: []clientv3.Op{clientv3.OpDelete(w.Data + "x")}})
+		faultkv.WantErr(t, err, rpctypes.ErrNoSpace) // it could be applied twice
 	}
-	makeRoom(t, w.client)
+	makeRoom(t, w.Client)
 	for _, c := range []*Committer{used, fresh} {
-		mustApply(t, c, putTxn(w.data+"room", ""))
+		mustApply(t, c, faultkv.PutTxn(w.Data+"room", ""))
 	}
 }
 
 // Etcd's quota may apply a batch and complain all the same: what the lane holds tells.
 func TestAppliedAlthoughThereIsNoSpace(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
-	w.faults(fate{lose: rpctypes.ErrNoSpace})
-	if r, err := c.Do(within(t), putTxn(w.data+"k", "")); err != nil || !r.Succeeded {
+	w.Faults(faultkv.Fate{Lose: rpctypes.ErrNoSpace})
+	if r, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"k", "")); err != nil || !r.Succeeded {
 		t.Errorf("got %v %v, want applied", r.Succeeded, err)
 	}
-	w.faults(fate{refuse: errLost}, fate{refuse: rpctypes.ErrNoSpace}, fate{refuse: rpctypes.ErrNoSpace})
-	_, err := c.Do(within(t), putTxn(w.data+"l", ""))
-	wantErr(t, err, rpctypes.ErrNoSpace)
-	wantVersions(t, w, map[string]int64{"k": 1, "l": 0})
+	w.Faults(faultkv.Fate{Refuse: faultkv.ErrLost}, faultkv.Fate{Refuse: rpctypes.ErrNoSpace}, faultkv.Fate{Refuse: rpctypes.ErrNoSpace})
+	_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"l", ""))
+	faultkv.WantErr(t, err, rpctypes.ErrNoSpace)
+	faultkv.WantVersions(t, w, map[string]int64{"k": 1, "l": 0})
 }
 
 func makeRoom(t *testing.T, cl *clientv3.Client) {
 	t.Helper()
-	resp, err := cl.Delete(within(t), "/fill/", clientv3.WithPrefix())
+	resp, err := cl.Delete(faultkv.Within(t), "/fill/", clientv3.WithPrefix())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.Compact(within(t), resp.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+	if _, err := cl.Compact(faultkv.Within(t), resp.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.Defragment(within(t), cl.Endpoints()[0]); err != nil {
+	if _, err := cl.Defragment(faultkv.Within(t), cl.Endpoints()[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cl.AlarmDisarm(within(t), &clientv3.AlarmMember{}); err != nil {
+	if _, err := cl.AlarmDisarm(faultkv.Within(t), &clientv3.AlarmMember{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // The caller's time ends while its Txn is queued: it is surely never applied.
 func TestWithdrawnWhileQueued(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
 	gate := make(chan struct{})
-	w.faults(fate{hold: gate})
-	first := c.Go(putTxn(w.data+"gate", ""))
-	w.waitSent(t, 1)
+	w.Faults(faultkv.Fate{Hold: gate})
+	first := c.Go(faultkv.PutTxn(w.Data+"gate", ""))
+	w.WaitSent(t, 1)
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	queued := c.Go(putTxn(w.data+"a", ""))
+	queued := c.Go(faultkv.PutTxn(w.Data+"a", ""))
 	cancel(cause)
 	_, err := queued.Wait(ctx)
-	wantErr(t, err, cause)
+	faultkv.WantErr(t, err, cause)
 	if errors.Is(err, ErrUnknown) {
 		t.Errorf("got %v, want a certain error", err)
 	}
 	// Waiting again gives the same answer, with any ctx.
-	_, again := queued.Wait(within(t))
-	wantErr(t, again, cause)
-	_, err = c.Do(ctx, putTxn(w.data+"b", "")) // ended before it began
-	wantErr(t, err, cause)
+	_, again := queued.Wait(faultkv.Within(t))
+	faultkv.WantErr(t, again, cause)
+	_, err = c.Do(ctx, faultkv.PutTxn(w.Data+"b", "")) // ended before it began
+	faultkv.WantErr(t, err, cause)
 	close(gate)
 	mustWait(t, first)
-	mustApply(t, c, putTxn(w.data+"z", ""))
-	wantVersions(t, w, map[string]int64{"a": 0, "b": 0, "z": 1})
+	mustApply(t, c, faultkv.PutTxn(w.Data+"z", ""))
+	faultkv.WantVersions(t, w, map[string]int64{"a": 0, "b": 0, "z": 1})
 }
 
 // Withdrawn Txns do not pile up behind a flight that never ends.
 func TestWithdrawnUnitsDoNotPileUp(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
 	gate := make(chan struct{})
-	w.faults(fate{hold: gate})
-	first := c.Go(putTxn(w.data+"gate", ""))
-	w.waitSent(t, 1)
+	w.Faults(faultkv.Fate{Hold: gate})
+	first := c.Go(faultkv.PutTxn(w.Data+"gate", ""))
+	w.WaitSent(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	kept := c.Go(putTxn(w.data+"kept", ""))
+	kept := c.Go(faultkv.PutTxn(w.Data+"kept", ""))
 	for range 20 * maxWithdrawn {
-		if _, err := c.Go(putTxn(w.data+"a", "")).Wait(ctx); !errors.Is(err, fault.ErrNotSent) {
+		if _, err := c.Go(faultkv.PutTxn(w.Data+"a", "")).Wait(ctx); !errors.Is(err, fault.ErrNotSent) {
 			t.Fatalf("got %v, want withdrawn", err)
 		}
 	}
@@ -371,24 +372,24 @@ func TestWithdrawnUnitsDoNotPileUp(t *testing.T) {
 	close(gate)
 	mustWait(t, first)
 	mustWait(t, kept)
-	wantVersions(t, w, map[string]int64{"a": 0, "kept": 1})
+	faultkv.WantVersions(t, w, map[string]int64{"a": 0, "kept": 1})
 }
 
 // The caller's time ends while its Txn is in flight: the outcome is unknown now,
 // and found out behind.
 func TestUnknownWhileInFlight(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
 	gate := make(chan struct{})
-	w.faults(fate{lose: errLost}, fate{hold: gate})
+	w.Faults(faultkv.Fate{Lose: faultkv.ErrLost}, faultkv.Fate{Hold: gate})
 	ctx, cancel := context.WithCancel(t.Context())
-	p := c.Go(putTxn(w.data+"a", ""))
-	w.waitSent(t, 2)
+	p := c.Go(faultkv.PutTxn(w.Data+"a", ""))
+	w.WaitSent(t, 2)
 	cancel()
 	_, err := p.Wait(ctx)
-	wantErr(t, err, ErrUnknown)
-	wantErr(t, err, context.Canceled)
-	wantErr(t, err, errLost) // why it took so long
+	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, context.Canceled)
+	faultkv.WantErr(t, err, faultkv.ErrLost) // why it took so long
 	select {
 	case <-p.Done():
 		t.Error("Done before the outcome is known")
@@ -402,52 +403,52 @@ func TestUnknownWhileInFlight(t *testing.T) {
 	if _, err := p.Wait(ctx); err != nil { // known now, whatever ctx says
 		t.Errorf("waiting again: got %v, want nil", err)
 	}
-	wantVersions(t, w, map[string]int64{"a": 1})
+	faultkv.WantVersions(t, w, map[string]int64{"a": 1})
 }
 
 // A slow flight holds up nobody: another lane takes what waits.
 func TestSlowFlightOpensAnotherLane(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
 	gate := make(chan struct{})
-	w.faults(fate{hold: gate})
-	slow := c.Go(putTxn(w.data+"slow", ""))
-	w.waitSent(t, 1)
-	mustApply(t, c, putTxn(w.data+"a", ""))
-	mustApply(t, c, putTxn(w.data+"b", ""))
+	w.Faults(faultkv.Fate{Hold: gate})
+	slow := c.Go(faultkv.PutTxn(w.Data+"slow", ""))
+	w.WaitSent(t, 1)
+	mustApply(t, c, faultkv.PutTxn(w.Data+"a", ""))
+	mustApply(t, c, faultkv.PutTxn(w.Data+"b", ""))
 	select {
 	case <-slow.Done():
 		t.Error("the slow one cannot be done")
 	default:
 	}
-	if got := w.lanes(t); got != 2 {
+	if got := w.Lanes(t); got != 2 {
 		t.Errorf("lanes: got %d, want 2", got)
 	}
 	close(gate)
 	mustWait(t, slow)
-	mustApply(t, c, putTxn(w.data+"c", ""))
-	if got := w.lanes(t); got != 2 {
+	mustApply(t, c, faultkv.PutTxn(w.Data+"c", ""))
+	if got := w.Lanes(t); got != 2 {
 		t.Errorf("lanes afterwards: got %d, want 2", got)
 	}
-	wantVersions(t, w, map[string]int64{"slow": 1, "a": 1, "b": 1, "c": 1})
+	faultkv.WantVersions(t, w, map[string]int64{"slow": 1, "a": 1, "b": 1, "c": 1})
 }
 
 func TestCloseDrains(t *testing.T) {
-	w := newWorld(t)
-	w.put(t, "connected", "")
+	w := faultkv.NewWorld(t)
+	w.Put(t, "connected", "")
 	leaks := goleak.IgnoreCurrent()
-	c := NewCommitter(w.store, "test")
-	mustApply(t, c, putTxn(w.data+"opened", ""))
+	c := NewCommitter(w.Store, "test")
+	mustApply(t, c, faultkv.PutTxn(w.Data+"opened", ""))
 	gate := make(chan struct{})
-	w.faults(fate{hold: gate})
-	flying := c.Go(putTxn(w.data+"a", ""))
-	w.waitSent(t, 1)
-	queued := c.Go(putTxn(w.data+"b", ""))
+	w.Faults(faultkv.Fate{Hold: gate})
+	flying := c.Go(faultkv.PutTxn(w.Data+"a", ""))
+	w.WaitSent(t, 1)
+	queued := c.Go(faultkv.PutTxn(w.Data+"b", ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	wantErr(t, c.drain(ctx), context.Canceled) // closed from here on, not drained yet
-	_, err := c.Do(within(t), putTxn(w.data+"late", ""))
-	wantErr(t, err, ErrClosed)
+	faultkv.WantErr(t, c.drain(ctx), context.Canceled) // closed from here on, not drained yet
+	_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"late", ""))
+	faultkv.WantErr(t, err, ErrClosed)
 	var wg sync.WaitGroup
 	for range 3 { // at the same time
 		wg.Go(func() { closeIt(t, c) })
@@ -459,7 +460,7 @@ func TestCloseDrains(t *testing.T) {
 			t.Error("handed over before Close, not applied")
 		}
 	}
-	if got := w.lanes(t); got != 0 {
+	if got := w.Lanes(t); got != 0 {
 		t.Errorf("lanes after Close: got %d, want none", got)
 	}
 	closeIt(t, c) // once more
@@ -467,31 +468,31 @@ func TestCloseDrains(t *testing.T) {
 }
 
 func TestCloseIsBounded(t *testing.T) {
-	w := newWorld(t)
-	c := NewCommitter(w.store, "test")
-	mustApply(t, c, putTxn(w.data+"opened", ""))
-	w.planBy(func(int, etcdkv.Txn) fate { return fate{hold: make(chan struct{})} })
-	flying := c.Go(putTxn(w.data+"a", ""))
-	w.waitSent(t, 1)
-	queued := c.Go(putTxn(w.data+"b", ""))
+	w := faultkv.NewWorld(t)
+	c := NewCommitter(w.Store, "test")
+	mustApply(t, c, faultkv.PutTxn(w.Data+"opened", ""))
+	w.PlanBy(func(int, etcdkv.Txn) faultkv.Fate { return faultkv.Fate{Hold: make(chan struct{})} })
+	flying := c.Go(faultkv.PutTxn(w.Data+"a", ""))
+	w.WaitSent(t, 1)
+	queued := c.Go(faultkv.PutTxn(w.Data+"b", ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("close: got %v, want that it was cut short", err)
 	}
-	_, err := flying.Wait(within(t))
-	wantErr(t, err, ErrUnknown)
+	_, err := flying.Wait(faultkv.Within(t))
+	faultkv.WantErr(t, err, ErrUnknown)
 	if errors.Is(err, ErrClosed) {
 		t.Errorf("in flight: got %v, which promises that nothing was written", err)
 	}
-	_, err = queued.Wait(within(t))
-	wantErr(t, err, ErrClosed)
+	_, err = queued.Wait(faultkv.Within(t))
+	faultkv.WantErr(t, err, ErrClosed)
 	if errors.Is(err, ErrUnknown) {
 		t.Errorf("queued: got %v, want a certain error", err)
 	}
-	_, err = c.Do(within(t), putTxn(w.data+"c", ""))
-	wantErr(t, err, ErrClosed)
-	if got := w.lanes(t); got != 0 {
+	_, err = c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"c", ""))
+	faultkv.WantErr(t, err, ErrClosed)
+	if got := w.Lanes(t); got != 0 {
 		t.Errorf("lanes after Close: got %d, want none", got)
 	}
 	closeIt(t, c)
@@ -499,24 +500,24 @@ func TestCloseIsBounded(t *testing.T) {
 
 // A committer that sent nothing leaves nothing behind in etcd.
 func TestUnusedCommitterTouchesNothing(t *testing.T) {
-	w := newWorld(t)
-	before := leaseCount(t, w.client)
-	c := NewCommitter(w.store, "test")
+	w := faultkv.NewWorld(t)
+	before := leaseCount(t, w.Client)
+	c := NewCommitter(w.Store, "test")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := c.Do(ctx, putTxn(w.data+"a", ""))
-	wantErr(t, err, fault.ErrNotSent)
-	_, err = c.Do(within(t), etcdkv.Txn{Else: []clientv3.Op{clientv3.OpDelete("x")}})
-	wantErr(t, err, ErrInvalid)
+	_, err := c.Do(ctx, faultkv.PutTxn(w.Data+"a", ""))
+	faultkv.WantErr(t, err, fault.ErrNotSent)
+	_, err = c.Do(faultkv.Within(t), etcdkv.Txn{Else: []clientv3.Op{clientv3.OpDelete("x")}})
+	faultkv.WantErr(t, err, ErrInvalid)
 	closeIt(t, c)
-	if got := leaseCount(t, w.client); got != before || w.sent() != 0 {
-		t.Errorf("leases: got %d, want %d; requests: got %d, want 0", got, before, w.sent())
+	if got := leaseCount(t, w.Client); got != before || w.Sent() != 0 {
+		t.Errorf("leases: got %d, want %d; requests: got %d, want 0", got, before, w.Sent())
 	}
 }
 
 func leaseCount(t *testing.T, cl *clientv3.Client) int {
 	t.Helper()
-	resp, err := cl.Leases(within(t))
+	resp, err := cl.Leases(faultkv.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}

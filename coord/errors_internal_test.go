@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
 func TestNotAppliedIsOnlyWhatProvesIt(t *testing.T) {
@@ -45,7 +46,7 @@ func TestNotAppliedIsOnlyWhatProvesIt(t *testing.T) {
 		{rpctypes.ErrAuthOldRevision, false},
 		{context.DeadlineExceeded, false},
 		{context.Canceled, false},
-		{errLost, false},
+		{faultkv.ErrLost, false},
 		{status.Error(codes.Unknown, "EOF"), false},
 		{status.Error(codes.Internal, "stream terminated"), false},
 		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (3 vs. 2)"), false},
@@ -71,7 +72,7 @@ func TestFinalErrorsAreNotRepeatedForEver(t *testing.T) {
 		{status.Error(codes.Internal, "?"), 0, false},
 		{status.Error(codes.Internal, "?"), stubborn, true},
 		{rpctypes.ErrCorrupt, stubborn, true},
-		{errLost, 100, false},
+		{faultkv.ErrLost, 100, false},
 		{rpctypes.ErrNoSpace, 100, false},
 		{context.DeadlineExceeded, 100, false},
 		{fault.ErrNotSent, 100, false},
@@ -84,8 +85,8 @@ func TestFinalErrorsAreNotRepeatedForEver(t *testing.T) {
 }
 
 func TestUnknownKeepsItsCauses(t *testing.T) {
-	err := fault.Unknown(nil, errLaneGone, nil, errLost)
-	for _, want := range []error{ErrUnknown, errLaneGone, errLost} {
+	err := fault.Unknown(nil, errLaneGone, nil, faultkv.ErrLost)
+	for _, want := range []error{ErrUnknown, errLaneGone, faultkv.ErrLost} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v: want it to wrap %v", err, want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
 // lostWith loses the answer of a session's next write to the lock and ends the lane that
@@ -17,24 +18,24 @@ import (
 // Arrives tells whether the write does; then comes what happens meanwhile.
 func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func()) {
 	lane := s.committer.laneLeaseNow()
-	f := fate{then: func() {
-		if _, err := l.client.Revoke(within(l.t), lane); err != nil {
+	f := faultkv.Fate{Then: func() {
+		if _, err := l.Client.Revoke(faultkv.Within(l.t), lane); err != nil {
 			l.t.Error(err)
 		}
 		meanwhile()
 	}}
 	if arrives {
-		f.lose = errLost
+		f.Lose = faultkv.ErrLost
 	} else {
-		f.refuse = errLost
+		f.Refuse = faultkv.ErrLost
 	}
-	faultsAt(l.world, l.keys, writes, f)
+	faultsAt(l.World, l.keys, writes, f)
 }
 
 // deleteSlot takes the lock from its owner as somebody with etcdctl does.
 func (l *line) deleteSlot(h *Hold) {
 	l.t.Helper()
-	if _, err := l.client.Delete(within(l.t), h.fence.Key); err != nil {
+	if _, err := l.Client.Delete(faultkv.Within(l.t), h.fence.Key); err != nil {
 		l.t.Error(err)
 	}
 }
@@ -42,9 +43,9 @@ func (l *line) deleteSlot(h *Hold) {
 // force gives the lock to a waiter, as an operator does.
 func (l *line) force(to *Session) {
 	l.t.Helper()
-	st, err := LockState(within(l.t), l.store, "l")
+	st, err := LockState(faultkv.Within(l.t), l.Store, "l")
 	if err == nil {
-		err = ForceRelease(within(l.t), l.store, st, to.id, "op", "test")
+		err = ForceRelease(faultkv.Within(l.t), l.Store, st, to.id, "op", "test")
 	}
 	if err != nil {
 		l.t.Error(err)
@@ -59,8 +60,8 @@ func TestGivingUpInDoubt(t *testing.T) {
 		a, b, c *Session
 		h       *Hold
 	}
-	transfer := func(s scene) error { return s.h.Transfer(within(s.l.t), s.b.id) }
-	release := func(s scene) error { return s.h.Release(within(s.l.t)) }
+	transfer := func(s scene) error { return s.h.Transfer(faultkv.Within(s.l.t), s.b.id) }
+	release := func(s scene) error { return s.h.Release(faultkv.Within(s.l.t)) }
 	handed := "put slot,delete entry,"
 	for name, c := range map[string]struct {
 		waits    bool
@@ -84,8 +85,8 @@ func TestGivingUpInDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t)
-			s := scene{l: l, a: sessionIn(t, l.world), b: sessionIn(t, l.world), c: sessionIn(t, l.world)}
-			ctx, cancel := context.WithCancel(within(t))
+			s := scene{l: l, a: sessionIn(t, l.World), b: sessionIn(t, l.World), c: sessionIn(t, l.World)}
+			ctx, cancel := context.WithCancel(faultkv.Within(t))
 			defer cancel()
 			s.h = <-l.acquires(ctx, s.a)
 			var second, third <-chan *Hold
@@ -96,7 +97,7 @@ func TestGivingUpInDoubt(t *testing.T) {
 				l.wants(s.a, s.b, s.c)
 			}
 			l.lostWith(s.a, c.writes, c.arrives, func() { c.then(s) })
-			wantErr(t, c.do(s), c.want)
+			faultkv.WantErr(t, c.do(s), c.want)
 			switch c.mustHold {
 			case "b":
 				l.wants(s.b, s.c)
@@ -105,14 +106,14 @@ func TestGivingUpInDoubt(t *testing.T) {
 			case "":
 				l.wants(nil)
 			}
-			l.deliver(t)
+			l.Deliver(t)
 			cancel()
 			for _, h := range []<-chan *Hold{second, third} {
 				if h == nil {
 					continue
 				}
 				if h := <-h; h != nil {
-					_ = h.Release(within(t))
+					_ = h.Release(faultkv.Within(t))
 				}
 			}
 		})
@@ -122,8 +123,8 @@ func TestGivingUpInDoubt(t *testing.T) {
 // owned blocks until a session holds the lock, whoever waits.
 func (l *line) owned(s *Session) {
 	l.t.Helper()
-	for ctx := within(l.t); ; {
-		st, err := LockState(ctx, l.store, "l")
+	for ctx := faultkv.Within(l.t); ; {
+		st, err := LockState(ctx, l.Store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q's, want %q: %v", st.Owner, s.id, err)
 		}
@@ -136,9 +137,9 @@ func (l *line) owned(s *Session) {
 // forceFree takes the lock from its owner for nobody.
 func (l *line) forceFree() {
 	l.t.Helper()
-	st, err := LockState(within(l.t), l.store, "l")
+	st, err := LockState(faultkv.Within(l.t), l.Store, "l")
 	if err == nil {
-		err = ForceRelease(within(l.t), l.store, st, "", "op", "test")
+		err = ForceRelease(faultkv.Within(l.t), l.Store, st, "", "op", "test")
 	}
 	if err != nil {
 		l.t.Error(err)
@@ -148,21 +149,21 @@ func (l *line) forceFree() {
 // Where history does not reach back to the claim, nothing tells.
 func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 	t.Parallel()
-	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t)) // others need their history
-	l := &line{world: w, t: t, keys: w.store.Keys().LockKeys("l")}
-	a := sessionIn(t, l.world)
-	h := <-l.acquires(within(t), a)
+	w := faultkv.WorldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t)) // others need their history
+	l := &line{World: w, t: t, keys: w.Store.Keys().LockKeys("l")}
+	a := sessionIn(t, l.World)
+	h := <-l.acquires(faultkv.Within(t), a)
 	l.lostWith(a, "delete slot,", false, func() {
 		l.forceFree()
-		resp, err := l.client.Put(within(t), l.data+"tick", "")
+		resp, err := l.Client.Put(faultkv.Within(t), l.Data+"tick", "")
 		if err == nil {
-			_, err = l.client.Compact(within(t), resp.Header.Revision)
+			_, err = l.Client.Compact(faultkv.Within(t), resp.Header.Revision)
 		}
 		if err != nil {
 			t.Error(err)
 		}
 	})
-	wantErr(t, h.Release(within(t)), ErrUnknown)
+	faultkv.WantErr(t, h.Release(faultkv.Within(t)), ErrUnknown)
 }
 
 // A release that etcd denies leaves the hold as it was, and one whose caller has gone is
@@ -170,23 +171,23 @@ func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	a := sessionIn(t, l.world)
-	h := <-l.acquires(within(t), a)
-	denied := fate{refuse: rpctypes.ErrPermissionDenied}
-	l.planBy(func(int, etcdkv.Txn) fate { return denied })
-	l.readPlan = func(int) error { return nil }
+	a := sessionIn(t, l.World)
+	h := <-l.acquires(faultkv.Within(t), a)
+	denied := faultkv.Fate{Refuse: rpctypes.ErrPermissionDenied}
+	l.PlanBy(func(int, etcdkv.Txn) faultkv.Fate { return denied })
+	l.ReadPlan = func(int) error { return nil }
 	// Deleting needs no lane, so the Txn goes without one and is denied there too.
-	wantErr(t, h.Release(within(t)), rpctypes.ErrPermissionDenied)
+	faultkv.WantErr(t, h.Release(faultkv.Within(t)), rpctypes.ErrPermissionDenied)
 	select {
 	case <-h.Done():
 		t.Error("the hold is over, although etcd has it")
 	default:
 	}
-	if _, err := a.Commit(within(t), nil, clientv3.OpPut(l.data+"k", "")); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+	if _, err := a.Commit(faultkv.Within(t), nil, clientv3.OpPut(l.Data+"k", "")); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("got %v", err)
 	}
-	l.planBy(nil)
-	wantErr(t, h.Release(within(t)), nil)
+	l.PlanBy(nil)
+	faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
 	l.nothingLeft(a)
 }
 
@@ -194,16 +195,16 @@ func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 func TestReleaseWithoutALane(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	a := sessionIn(t, l.world)
-	h := <-l.acquires(within(t), a)
-	l.planBy(func(_ int, t etcdkv.Txn) fate {
+	a := sessionIn(t, l.World)
+	h := <-l.acquires(faultkv.Within(t), a)
+	l.PlanBy(func(_ int, t etcdkv.Txn) faultkv.Fate {
 		if len(t.Then) > 0 && t.Then[0].IsPut() {
-			return fate{refuse: rpctypes.ErrPermissionDenied}
+			return faultkv.Fate{Refuse: rpctypes.ErrPermissionDenied}
 		}
-		return fate{}
+		return faultkv.Fate{}
 	})
-	wantErr(t, h.Release(within(t)), nil)
-	l.planBy(nil)
+	faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
+	l.PlanBy(nil)
 	l.nothingLeft(a)
 }
 
@@ -211,15 +212,15 @@ func TestReleaseWithoutALane(t *testing.T) {
 func TestATransferAfterARelease(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	a, b, c := sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world)
-	h := <-l.acquires(within(t), a)
-	second, third := l.acquires(within(t), b), l.acquires(within(t), c)
+	a, b, c := sessionIn(t, l.World), sessionIn(t, l.World), sessionIn(t, l.World)
+	h := <-l.acquires(faultkv.Within(t), a)
+	second, third := l.acquires(faultkv.Within(t), b), l.acquires(faultkv.Within(t), c)
 	l.held(a, 2)
-	wantErr(t, h.Release(within(t)), nil)
-	wantErr(t, h.Release(within(t)), nil)
-	wantErr(t, h.Transfer(within(t), c.id), ErrClosed)
+	faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
+	faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
+	faultkv.WantErr(t, h.Transfer(faultkv.Within(t), c.id), ErrClosed)
 	for _, got := range []<-chan *Hold{second, third} {
-		go func() { _ = (<-got).Release(within(t)) }()
+		go func() { _ = (<-got).Release(faultkv.Within(t)) }()
 	}
 	l.nothingLeft(a, b, c)
 }
@@ -227,8 +228,8 @@ func TestATransferAfterARelease(t *testing.T) {
 // held blocks until a session holds the lock and so many wait.
 func (l *line) held(s *Session, waiters int) {
 	l.t.Helper()
-	for ctx := within(l.t); ; {
-		st, err := LockState(ctx, l.store, "l")
+	for ctx := faultkv.Within(l.t); ; {
+		st, err := LockState(ctx, l.Store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q's, %d wait: %v", st.Owner, len(st.Waiters), err)
 		}

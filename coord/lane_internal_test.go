@@ -9,17 +9,18 @@ import (
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
 // outcomes is one unit of every kind, and what it must do to a world in which
 // have=1 and gone=1 exist.
-func outcomes(w *world, have int64) []struct {
+func outcomes(w *faultkv.World, have int64) []struct {
 	name      string
 	txn       etcdkv.Txn
 	succeeded bool
 	gets      []string // per op of the branch: the value read, "-" for none
 } {
-	key := func(name string) string { return w.data + name }
+	key := func(name string) string { return w.Data + name }
 	absent := func(name string) []clientv3.Cmp {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key(name)), "=", 0)}
 	}
@@ -82,34 +83,34 @@ func outcomes(w *world, have int64) []struct {
 // told exactly what its unit did and read, and a late original changes nothing.
 func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 	t.Parallel()
-	for i := range 2 * len(lossy) {
-		loss, shape, plain := lossy[i/2], "lean", 0
+	for i := range 2 * len(faultkv.Lossy) {
+		loss, shape, plain := faultkv.Lossy[i/2], "lean", 0
 		if i%2 == 1 {
 			shape, plain = "plain", maxBatchUnits
 		}
-		t.Run(loss.name+"/"+shape, func(t *testing.T) {
+		t.Run(loss.Name+"/"+shape, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := faultkv.NewWorld(t)
 			c := committer(t, w)
 			c.plain = plain
-			mustApply(t, c, putTxn(w.data+"opened", ""))
+			mustApply(t, c, faultkv.PutTxn(w.Data+"opened", ""))
 			var have int64
 			for _, name := range []string{"have", "gone", "kept", "have2", "twice"} {
-				have = w.put(t, name, "1")
+				have = w.Put(t, name, "1")
 			}
-			w.put(t, "payload", "bytes")
+			w.Put(t, "payload", "bytes")
 			cases := outcomes(w, have)
 			var txns []etcdkv.Txn
 			for _, tt := range cases {
 				txns = append(txns, tt.txn)
 			}
-			pending := together(t, w, c, txns, loss.faults...)
+			pending := together(t, w, c, txns, loss.Faults...)
 			rev := mustWait(t, pending[0]).Revision
 			if got := c.lanes[0].lane.plain; got != plain {
 				t.Errorf("units of a plain batch: got %d, want %d", got, plain)
 			}
 			for i, tt := range cases {
-				r, err := pending[i].Wait(within(t))
+				r, err := pending[i].Wait(faultkv.Within(t))
 				if err != nil || r.Succeeded != tt.succeeded || r.Revision != rev {
 					t.Errorf("%s: got succeeded %v at %d, error %v, want %v at %d", tt.name, r.Succeeded, r.Revision, err, tt.succeeded, rev)
 				}
@@ -123,7 +124,7 @@ func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 					}
 				}
 			}
-			wantVersions(t, w, map[string]int64{
+			faultkv.WantVersions(t, w, map[string]int64{
 				"new": 1, "have": 1, "gone": 0, "kept": 1, "inner": 1, "outer": 1, "have2": 1,
 				"brief": 0, "claim": 1, "twice": 2, "thrice": 1, "missing": 0, "proof": 0,
 			})
@@ -134,64 +135,64 @@ func TestLostAnswersAreResolvedUnitByUnit(t *testing.T) {
 
 // lateChangesNothing delivers the late originals, before and after the lane moved
 // on, in a world where their guards hold again.
-func lateChangesNothing(t *testing.T, w *world, c *Committer) {
+func lateChangesNothing(t *testing.T, w *faultkv.World, c *Committer) {
 	t.Helper()
-	if _, err := w.client.Delete(within(t), w.data, clientv3.WithPrefix()); err != nil {
+	if _, err := w.Client.Delete(faultkv.Within(t), w.Data, clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)
 	}
-	w.put(t, "gone", "again")
-	again := append([]etcdkv.Txn(nil), w.late...)
-	before := w.dump(t)
-	w.deliver(t)
-	if after := w.dump(t); after != before {
+	w.Put(t, "gone", "again")
+	again := append([]etcdkv.Txn(nil), w.Late...)
+	before := w.Dump(t)
+	w.Deliver(t)
+	if after := w.Dump(t); after != before {
 		t.Errorf("a late original changed\n%s to\n%s", before, after)
 	}
-	mustApply(t, c, putTxn(w.store.Keys().Root()+"other", ""))
-	w.late = again
-	w.deliver(t)
-	if after := w.dump(t); after != before {
+	mustApply(t, c, faultkv.PutTxn(w.Store.Keys().Root()+"other", ""))
+	w.Late = again
+	w.Deliver(t)
+	if after := w.Dump(t); after != before {
 		t.Errorf("a late original, after the lane moved on, changed\n%s to\n%s", before, after)
 	}
 }
 
 // The repeat of a batch meets its own original, which arrives between the two.
 func TestOriginalArrivesBeforeItsRepeat(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
 	gate := make(chan struct{})
-	w.faults(fate{late: true}, fate{hold: gate})
-	p := c.Go(putTxn(w.data+"once", ""))
-	w.waitSent(t, 2)
-	if got := w.arrive(t); got != 1 {
+	w.Faults(faultkv.Fate{Late: true}, faultkv.Fate{Hold: gate})
+	p := c.Go(faultkv.PutTxn(w.Data+"once", ""))
+	w.WaitSent(t, 2)
+	if got := w.Arrive(t); got != 1 {
 		t.Errorf("originals that took effect: got %d, want 1", got)
 	}
 	close(gate)
 	r := mustWait(t, p)
-	if !r.Succeeded || w.version(t, "once") != 1 {
-		t.Errorf("got succeeded %v, version %d, want applied once", r.Succeeded, w.version(t, "once"))
+	if !r.Succeeded || w.Version(t, "once") != 1 {
+		t.Errorf("got succeeded %v, version %d, want applied once", r.Succeeded, w.Version(t, "once"))
 	}
 }
 
 // A batch that etcd refuses outright, after a try whose fate is open: the lane is
 // moved on first, so that the refusal is true.
 func TestRefusalAfterALostRequestIsTrue(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
-	w.faults(fate{late: true}, fate{refuse: rpctypes.ErrPermissionDenied}, fate{lose: errLost} /* of the empty batch */)
-	_, err := c.Do(within(t), putTxn(w.data+"never", ""))
-	wantErr(t, err, rpctypes.ErrPermissionDenied)
-	w.deliver(t)
-	wantVersions(t, w, map[string]int64{"never": 0})
+	w.Faults(faultkv.Fate{Late: true}, faultkv.Fate{Refuse: rpctypes.ErrPermissionDenied}, faultkv.Fate{Lose: faultkv.ErrLost} /* of the empty batch */)
+	_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"never", ""))
+	faultkv.WantErr(t, err, rpctypes.ErrPermissionDenied)
+	w.Deliver(t)
+	faultkv.WantVersions(t, w, map[string]int64{"never": 0})
 
 	// The same with a batch: it is split, and its parts are applied.
 	c.forgive()
-	pending := together(t, w, c, []etcdkv.Txn{putTxn(w.data+"a", ""), putTxn(w.data+"b", "")},
-		fate{late: true}, fate{refuse: rpctypes.ErrPermissionDenied})
+	pending := together(t, w, c, []etcdkv.Txn{faultkv.PutTxn(w.Data+"a", ""), faultkv.PutTxn(w.Data+"b", "")},
+		faultkv.Fate{Late: true}, faultkv.Fate{Refuse: rpctypes.ErrPermissionDenied})
 	for _, p := range pending {
 		mustWait(t, p)
 	}
-	w.deliver(t)
-	wantVersions(t, w, map[string]int64{"a": 1, "b": 1})
+	w.Deliver(t)
+	faultkv.WantVersions(t, w, map[string]int64{"a": 1, "b": 1})
 }
 
 // forgive ends the quarantine of all origins.
@@ -206,49 +207,49 @@ func (c *Committer) forgive() {
 func TestCompactedRevisionIsUnknown(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, etcdtest.Config{})
-	w := worldOn(t, cluster.Client(t))
+	w := faultkv.WorldOn(t, cluster.Client(t))
 	c := openedCommitter(t, w)
 	compact := func() {
-		rev := w.put(t, "later", "")
-		if _, err := w.client.Compact(within(t), rev); err != nil {
+		rev := w.Put(t, "later", "")
+		if _, err := w.Client.Compact(faultkv.Within(t), rev); err != nil {
 			t.Error(err)
 		}
 	}
-	w.faults(fate{lose: errLost, then: compact})
-	p := c.Go(putTxn(w.data+"a", ""))
-	_, err := p.Wait(within(t))
-	wantErr(t, err, ErrUnknown)
-	wantErr(t, err, rpctypes.ErrCompacted)
+	w.Faults(faultkv.Fate{Lose: faultkv.ErrLost, Then: compact})
+	p := c.Go(faultkv.PutTxn(w.Data+"a", ""))
+	_, err := p.Wait(faultkv.Within(t))
+	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, rpctypes.ErrCompacted)
 	// The lane itself is known, and goes on.
-	sent := w.sent()
-	mustApply(t, c, putTxn(w.data+"b", ""))
-	if w.sent() != sent+1 {
-		t.Errorf("the next batch took %d requests, want 1", w.sent()-sent)
+	sent := w.Sent()
+	mustApply(t, c, faultkv.PutTxn(w.Data+"b", ""))
+	if w.Sent() != sent+1 {
+		t.Errorf("the next batch took %d requests, want 1", w.Sent()-sent)
 	}
 }
 
 // What is read to resolve a batch is asked for until there is an answer.
 func TestResolvingOutlivesFailedReads(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
-	w.put(t, "payload", "bytes")
-	w.faults(fate{lose: errLost})
-	w.readPlan = func(n int) error {
+	w.Put(t, "payload", "bytes")
+	w.Faults(faultkv.Fate{Lose: faultkv.ErrLost})
+	w.ReadPlan = func(n int) error {
 		if n%2 == 1 && n < 6 {
-			return errLost
+			return faultkv.ErrLost
 		}
 		return nil
 	}
-	r := mustWait(t, c.Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"a", ""), clientv3.OpGet(w.data + "payload")}}))
+	r := mustWait(t, c.Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.Data+"a", ""), clientv3.OpGet(w.Data + "payload")}}))
 	if kv := r.Get(1); kv == nil || string(kv.Value) != "bytes" {
 		t.Errorf("payload: got %v, want bytes", kv)
 	}
 	// Nobody may read any more: then nobody knows.
-	w.faults(fate{lose: errLost})
-	w.readPlan = func(int) error { return rpctypes.ErrPermissionDenied }
-	_, err := c.Do(within(t), putTxn(w.data+"b", ""))
-	wantErr(t, err, ErrUnknown)
-	wantErr(t, err, rpctypes.ErrPermissionDenied)
+	w.Faults(faultkv.Fate{Lose: faultkv.ErrLost})
+	w.ReadPlan = func(int) error { return rpctypes.ErrPermissionDenied }
+	_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"b", ""))
+	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, rpctypes.ErrPermissionDenied)
 }
 
 func TestLaneTxnHasTheShapeThatItsProofNeeds(t *testing.T) {

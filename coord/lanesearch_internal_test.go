@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
@@ -146,8 +147,8 @@ func (r *laneRun) moves() (moves []move) {
 		moves = append(moves, move{name + " arrives, and its answer", func() { r.decide(h, true, nil) }})
 		if r.lost > 0 {
 			moves = append(moves,
-				move{name + " arrives, its answer is lost", func() { r.lost--; r.decide(h, true, errLost) }},
-				move{name + " is late: its sender sees an error", func() { r.lost--; r.decide(h, false, errLost) }})
+				move{name + " arrives, its answer is lost", func() { r.lost--; r.decide(h, true, faultkv.ErrLost) }},
+				move{name + " is late: its sender sees an error", func() { r.lost--; r.decide(h, false, faultkv.ErrLost) }})
 		}
 	}
 	if len(moves) == 0 {
@@ -271,7 +272,7 @@ func (r *laneRun) run() error {
 	first, then := r.laneTxns()
 	if r.lean {
 		c.plain = 0
-		r.pending["gate"] = c.Go(putTxn(r.data+"gate", "1")) // what comes meanwhile travels together
+		r.pending["gate"] = c.Go(faultkv.PutTxn(r.data+"gate", "1")) // what comes meanwhile travels together
 	}
 	r.pending["job"], r.pending["blind"] = c.Go(first[0]), c.Go(first[1])
 	err = r.play(func() bool {

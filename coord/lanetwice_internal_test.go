@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
 // twoWrites is a run in which one key is written twice: the second write is handed over
@@ -33,7 +34,7 @@ type twoWrites struct {
 
 // writes are what is committed: their values tell them apart.
 func (w *twoWrites) writes(r *laneRun) (first, second etcdkv.Txn) {
-	first, second = putTxn(r.data+"k", "first"), putTxn(r.data+"k", "second")
+	first, second = faultkv.PutTxn(r.data+"k", "first"), faultkv.PutTxn(r.data+"k", "second")
 	if w.deletes {
 		r.other(clientv3.OpPut(r.data+"k", "before"))
 		first = etcdkv.Txn{
@@ -43,7 +44,7 @@ func (w *twoWrites) writes(r *laneRun) (first, second etcdkv.Txn) {
 		}
 	}
 	if w.inOrder {
-		second = putTxn(r.data+"other", "second")
+		second = faultkv.PutTxn(r.data+"other", "second")
 		first.InOrder, second.InOrder = true, true
 	}
 	return first, second

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
 // cmpsOf names compares: key, target and number.
@@ -97,30 +98,30 @@ func TestHoistIsBounded(t *testing.T) {
 
 // leanBatch is a lean batch of two kinds of units: ten that all need the key "common"
 // to be absent, and the last, which needs nothing.
-func leanBatch(w *world) (txns []etcdkv.Txn) {
-	absent := clientv3.Compare(clientv3.ModRevision(w.data+"common"), "=", 0)
+func leanBatch(w *faultkv.World) (txns []etcdkv.Txn) {
+	absent := clientv3.Compare(clientv3.ModRevision(w.Data+"common"), "=", 0)
 	for i := range 10 {
-		key := fmt.Sprintf("%su%d", w.data, i)
+		key := fmt.Sprintf("%su%d", w.Data, i)
 		txns = append(txns, etcdkv.Txn{
 			If:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), absent},
 			Then: []clientv3.Op{clientv3.OpPut(key, "1")},
-			Else: []clientv3.Op{clientv3.OpGet(w.data + "common")},
+			Else: []clientv3.Op{clientv3.OpGet(w.Data + "common")},
 		})
 	}
-	return append(txns, putTxn(w.data+"free", "1"))
+	return append(txns, faultkv.PutTxn(w.Data+"free", "1"))
 }
 
 // A compare that units have in common refuses exactly them, whatever becomes of the
 // answers, and tells each what was in its way.
 func TestCommonCompareRefusesItsUnitsAlone(t *testing.T) {
 	t.Parallel()
-	for _, loss := range lossy {
-		t.Run(loss.name, func(t *testing.T) {
+	for _, loss := range faultkv.Lossy {
+		t.Run(loss.Name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := faultkv.NewWorld(t)
 			c := openedCommitter(t, w)
-			w.put(t, "common", "in the way")
-			pending := together(t, w, c, leanBatch(w), loss.faults...)
+			w.Put(t, "common", "in the way")
+			pending := together(t, w, c, leanBatch(w), loss.Faults...)
 			for i, p := range pending {
 				r := mustWait(t, p)
 				if free := i == len(pending)-1; r.Succeeded != free {
@@ -129,7 +130,7 @@ func TestCommonCompareRefusesItsUnitsAlone(t *testing.T) {
 					t.Errorf("unit %d: got %v for what is in its way", i, kv)
 				}
 			}
-			wantVersions(t, w, map[string]int64{"u0": 0, "u9": 0, "free": 1})
+			faultkv.WantVersions(t, w, map[string]int64{"u0": 0, "u9": 0, "free": 1})
 			lateChangesNothing(t, w, c)
 		})
 	}
@@ -144,15 +145,15 @@ func TestLeanBatchIsSentAgainOnlyWhereACommonCompareFails(t *testing.T) {
 		want     int
 	}{{"it holds", false, 1}, {"it does not", true, 2}} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := faultkv.NewWorld(t)
 			c := openedCommitter(t, w)
 			if tt.inTheWay {
-				w.put(t, "common", "1")
+				w.Put(t, "common", "1")
 			}
 			for _, p := range together(t, w, c, leanBatch(w)) {
 				mustWait(t, p)
 			}
-			if got := w.sent() - 1; got != tt.want { // one is the gate's
+			if got := w.Sent() - 1; got != tt.want { // one is the gate's
 				t.Errorf("requests: got %d, want %d", got, tt.want)
 			}
 		})
@@ -162,16 +163,16 @@ func TestLeanBatchIsSentAgainOnlyWhereACommonCompareFails(t *testing.T) {
 // The lean original arrives after its repeat was refused, when what was in the way is
 // gone, and before the plain batch does: that one finds out.
 func TestLateLeanOriginalIsFoundByThePlainBatch(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
-	w.put(t, "common", "1")
+	w.Put(t, "common", "1")
 	gate := make(chan struct{})
-	pending := together(t, w, c, leanBatch(w), fate{late: true}, fate{}, fate{hold: gate})
-	w.waitSent(t, 4) // the gate, the original, its repeat, the plain batch
-	if _, err := w.client.Delete(within(t), w.data+"common"); err != nil {
+	pending := together(t, w, c, leanBatch(w), faultkv.Fate{Late: true}, faultkv.Fate{}, faultkv.Fate{Hold: gate})
+	w.WaitSent(t, 4) // the gate, the original, its repeat, the plain batch
+	if _, err := w.Client.Delete(faultkv.Within(t), w.Data+"common"); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.arrive(t); got != 1 {
+	if got := w.Arrive(t); got != 1 {
 		t.Errorf("originals that took effect: got %d, want 1", got)
 	}
 	close(gate)
@@ -180,42 +181,42 @@ func TestLateLeanOriginalIsFoundByThePlainBatch(t *testing.T) {
 			t.Errorf("unit %d was applied, its caller is told that it was refused", i)
 		}
 	}
-	wantVersions(t, w, map[string]int64{"u0": 1, "u9": 1, "free": 1})
+	faultkv.WantVersions(t, w, map[string]int64{"u0": 1, "u9": 1, "free": 1})
 }
 
 // A refusal is certain even when nobody can read any more what was in the way.
 func TestRefusedByALeanBatchWithoutAReason(t *testing.T) {
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := openedCommitter(t, w)
-	w.put(t, "u3", "1")
-	w.readPlan = func(int) error { return rpctypes.ErrPermissionDenied }
+	w.Put(t, "u3", "1")
+	w.ReadPlan = func(int) error { return rpctypes.ErrPermissionDenied }
 	pending := together(t, w, c, leanBatch(w))
 	for i, p := range pending {
-		r, err := p.Wait(within(t))
+		r, err := p.Wait(faultkv.Within(t))
 		if i == 3 {
-			wantErr(t, err, ErrRefused)
-			wantErr(t, err, rpctypes.ErrPermissionDenied)
+			faultkv.WantErr(t, err, ErrRefused)
+			faultkv.WantErr(t, err, rpctypes.ErrPermissionDenied)
 		} else if err != nil || !r.Succeeded {
 			t.Errorf("unit %d: got %v, %v, want applied", i, r.Succeeded, err)
 		}
 	}
-	wantVersions(t, w, map[string]int64{"u3": 1, "u4": 1})
+	faultkv.WantVersions(t, w, map[string]int64{"u3": 1, "u4": 1})
 }
 
 // What refused a unit is read as it is now where its revision is compacted already.
 func TestRefusedByALeanBatchBehindACompaction(t *testing.T) {
 	t.Parallel()
-	w := worldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t))
+	w := faultkv.WorldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t))
 	c := openedCommitter(t, w)
-	w.put(t, "u3", "in the way")
+	w.Put(t, "u3", "in the way")
 	compact := func() {
-		if _, err := w.client.Compact(within(t), w.put(t, "later", "")); err != nil {
+		if _, err := w.Client.Compact(faultkv.Within(t), w.Put(t, "later", "")); err != nil {
 			t.Error(err)
 		}
 	}
 	txns := leanBatch(w)
-	txns[3].Else = []clientv3.Op{clientv3.OpGet(w.data + "u3")}
-	pending := together(t, w, c, txns, fate{then: compact})
+	txns[3].Else = []clientv3.Op{clientv3.OpGet(w.Data + "u3")}
+	pending := together(t, w, c, txns, faultkv.Fate{Then: compact})
 	for i, p := range pending {
 		if r := mustWait(t, p); r.Succeeded == (i == 3) {
 			t.Errorf("unit %d: got succeeded %v", i, r.Succeeded)
@@ -236,7 +237,7 @@ func (b fewAtATime) Txn(ctx context.Context, t etcdkv.Txn) (*clientv3.TxnRespons
 }
 
 // narrowWorld has a client that takes no larger answers.
-func narrowWorld(t *testing.T, limit int) *world {
+func narrowWorld(t *testing.T, limit int) *faultkv.World {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: etcdtest.Shared(t).Endpoints(), MaxCallSendMsgSize: limit / 2, MaxCallRecvMsgSize: limit, Logger: zap.NewNop(),
@@ -245,28 +246,28 @@ func narrowWorld(t *testing.T, limit int) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	return worldOn(t, c)
+	return faultkv.WorldOn(t, c)
 }
 
 // What units have read, or would have, may be too much for one answer, though each
 // alone is not: it comes in parts.
 func TestLargeAnswersAreReadInParts(t *testing.T) {
 	const limit, value, units = 256 << 10, 20 << 10, 40
-	small := func(t *testing.T) *world { return narrowWorld(t, limit) }
-	slow := func(t *testing.T) *world {
-		w := newWorld(t)
-		w.Backend = fewAtATime{w.Backend}
+	small := func(t *testing.T) *faultkv.World { return narrowWorld(t, limit) }
+	slow := func(t *testing.T) *faultkv.World {
+		w := faultkv.NewWorld(t)
+		w.Backend.Backend = fewAtATime{w.Backend.Backend}
 		return w
 	}
 	for _, tt := range []struct {
 		name      string
-		world     func(*testing.T) *world
+		world     func(*testing.T) *faultkv.World
 		succeeded bool
-		faults    []fate
+		faults    []faultkv.Fate
 	}{
 		{"too large, read by those that succeeded", small, true, nil},
 		{"too large, read by those that were refused", small, false, nil},
-		{"too slow, read by those that succeeded", slow, true, []fate{{lose: errLost}}},
+		{"too slow, read by those that succeeded", slow, true, []faultkv.Fate{{Lose: faultkv.ErrLost}}},
 		{"too slow, read by those that were refused", slow, false, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -275,11 +276,11 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 			var txns []etcdkv.Txn
 			for i := range units {
 				name := fmt.Sprintf("p%d", i)
-				w.put(t, name, strings.Repeat("x", value))
-				get := clientv3.OpGet(w.data + name)
-				txn := etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+name+"-job", "1"), get}}
+				w.Put(t, name, strings.Repeat("x", value))
+				get := clientv3.OpGet(w.Data + name)
+				txn := etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.Data+name+"-job", "1"), get}}
 				if !tt.succeeded {
-					txn = etcdkv.Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.data+name), "=", 0)}, Then: txn.Then[:1], Else: []clientv3.Op{get}}
+					txn = etcdkv.Txn{If: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(w.Data+name), "=", 0)}, Then: txn.Then[:1], Else: []clientv3.Op{get}}
 				}
 				txns = append(txns, txn)
 			}
@@ -301,11 +302,11 @@ func TestLargeAnswersAreReadInParts(t *testing.T) {
 func TestAnAnswerThatNeverFitsEndsTheReading(t *testing.T) {
 	w := narrowWorld(t, 16<<10)
 	c := openedCommitter(t, w)
-	if _, err := etcdtest.Shared(t).Client(t).Put(within(t), w.data+"large", strings.Repeat("x", 32<<10)); err != nil {
+	if _, err := etcdtest.Shared(t).Client(t).Put(faultkv.Within(t), w.Data+"large", strings.Repeat("x", 32<<10)); err != nil {
 		t.Fatal(err)
 	}
-	read := etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.data+"new", "1"), clientv3.OpGet(w.data + "large")}}
-	_, err := c.Do(within(t), read)
-	wantErr(t, err, ErrUnknown)
-	wantVersions(t, w, map[string]int64{"new": 1})
+	read := etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.Data+"new", "1"), clientv3.OpGet(w.Data + "large")}}
+	_, err := c.Do(faultkv.Within(t), read)
+	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantVersions(t, w, map[string]int64{"new": 1})
 }

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -40,18 +41,18 @@ func writesOf(t etcdkv.Txn, keys keyspace.ClaimKeys) string {
 
 // faultsAt plans faults for the Txns that write such things of the lock, in order,
 // and in one lane: the repeats of another session's Txn must not meet them.
-func faultsAt(w *world, keys keyspace.ClaimKeys, writes string, list ...fate) {
+func faultsAt(w *faultkv.World, keys keyspace.ClaimKeys, writes string, list ...faultkv.Fate) {
 	n, lane := 0, ""
-	w.planBy(func(_ int, t etcdkv.Txn) fate {
+	w.PlanBy(func(_ int, t etcdkv.Txn) faultkv.Fate {
 		if got := writesOf(t, keys); got != writes || n >= len(list) {
-			return fate{}
+			return faultkv.Fate{}
 		}
 		key := string(t.Then[0].KeyBytes())
 		if lane == "" {
 			lane = key
 		}
 		if key != lane {
-			return fate{}
+			return faultkv.Fate{}
 		}
 		n++
 		return list[n-1]
@@ -61,14 +62,14 @@ func faultsAt(w *world, keys keyspace.ClaimKeys, writes string, list ...fate) {
 // line is a lock that several sessions, whose writes meet faults, stand in line
 // for.
 type line struct {
-	*world
+	*faultkv.World
 	t    *testing.T
 	keys keyspace.ClaimKeys
 }
 
 func newLine(t *testing.T) *line {
-	w := newWorld(t)
-	return &line{world: w, t: t, keys: w.store.Keys().LockKeys("l")}
+	w := faultkv.NewWorld(t)
+	return &line{World: w, t: t, keys: w.Store.Keys().LockKeys("l")}
 }
 
 // acquires starts to acquire; the channel gets the hold.
@@ -92,8 +93,8 @@ func (l *line) wants(owner *Session, waiters ...*Session) {
 		want += " " + s.id
 	}
 	got := ""
-	for ctx := within(l.t); ; {
-		st, err := LockState(ctx, l.store, "l")
+	for ctx := faultkv.Within(l.t); ; {
+		st, err := LockState(ctx, l.Store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q, want %q", got, want)
 		}
@@ -118,12 +119,12 @@ func (l *line) nothingLeft(sessions ...*Session) {
 	for _, s := range sessions {
 		select {
 		case <-s.book.Drained():
-		case <-within(l.t).Done():
+		case <-faultkv.Within(l.t).Done():
 			l.t.Errorf("session %s knows %d claims, want none", s.id, s.book.Len())
 		}
 	}
-	l.deliver(l.t)
-	resp, err := l.client.Get(within(l.t), l.store.Keys().Locks(), clientv3.WithPrefix())
+	l.Deliver(l.t)
+	resp, err := l.Client.Get(faultkv.Within(l.t), l.Store.Keys().Locks(), clientv3.WithPrefix())
 	if err != nil || resp.Count != 0 {
 		l.t.Errorf("left behind: %v %v", resp.Kvs, err)
 	}
@@ -133,20 +134,20 @@ func (l *line) nothingLeft(sessions ...*Session) {
 // becomes of it is exact, nobody is wedged, and nothing is left behind.
 func TestSurvives_13_LostAnswersAtEveryStepOfALock(t *testing.T) {
 	steps := []string{"take", "enqueue", "withdraw", "transfer", "release to a waiter", "take from the dead", "release"}
-	for _, loss := range lossy {
+	for _, loss := range faultkv.Lossy {
 		for at, name := range steps {
-			t.Run(loss.name+" at "+name, func(t *testing.T) {
+			t.Run(loss.Name+" at "+name, func(t *testing.T) {
 				t.Parallel()
 				l := newLine(t)
-				ctx := within(t)
+				ctx := faultkv.Within(t)
 				plan := func(step int, writes string) {
-					l.deliver(t)
-					l.planBy(nil)
+					l.Deliver(t)
+					l.PlanBy(nil)
 					if step == at {
-						faultsAt(l.world, l.keys, writes, loss.faults...)
+						faultsAt(l.World, l.keys, writes, loss.Faults...)
 					}
 				}
-				a, b, c, d := sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world)
+				a, b, c, d := sessionIn(t, l.World), sessionIn(t, l.World), sessionIn(t, l.World), sessionIn(t, l.World)
 				plan(0, "put slot,")
 				h := <-l.acquires(ctx, a)
 				l.wants(a)
@@ -163,25 +164,25 @@ func TestSurvives_13_LostAnswersAtEveryStepOfALock(t *testing.T) {
 				third = l.acquires(ctx, c)
 				l.wants(a, b, c)
 				plan(3, "put slot,delete entry,")
-				wantErr(t, h.Transfer(ctx, c.id), nil)
+				faultkv.WantErr(t, h.Transfer(ctx, c.id), nil)
 				h = <-third
 				l.wants(c, b)
 				plan(4, "put slot,delete entry,")
-				wantErr(t, h.Release(ctx), nil)
+				faultkv.WantErr(t, h.Release(ctx), nil)
 				h = <-second
 				l.wants(b)
 				last := l.acquires(ctx, d)
 				l.wants(b, d)
 				plan(5, "put slot,delete entry,")
-				if _, err := l.client.Revoke(ctx, b.lease); err != nil {
+				if _, err := l.Client.Revoke(ctx, b.lease); err != nil {
 					t.Fatal(err)
 				}
 				old := h
 				h = <-last
 				l.wants(d)
-				wantErr(t, old.Release(ctx), ErrFenced)
+				faultkv.WantErr(t, old.Release(ctx), ErrFenced)
 				plan(6, "delete slot,")
-				wantErr(t, h.Release(ctx), nil)
+				faultkv.WantErr(t, h.Release(ctx), nil)
 				l.nothingLeft(a, b, c, d)
 			})
 		}
@@ -198,8 +199,8 @@ func TestSurvives_13_GivingUpInTheMomentOfEachStep(t *testing.T) {
 			t.Run(fmt.Sprintf("%s sent %v", tc.name, sent), func(t *testing.T) {
 				t.Parallel()
 				l := newLine(t)
-				a, b := sessionIn(t, l.world), sessionIn(t, l.world)
-				ctx, quit := context.WithCancel(within(t))
+				a, b := sessionIn(t, l.World), sessionIn(t, l.World)
+				ctx, quit := context.WithCancel(faultkv.Within(t))
 				defer quit()
 				var h *Hold
 				if tc.name != "take" {
@@ -209,7 +210,7 @@ func TestSurvives_13_GivingUpInTheMomentOfEachStep(t *testing.T) {
 				got := l.acquires(ctx, b)
 				if tc.writes == "put slot,delete entry," {
 					l.wants(a, b)
-					if _, err := l.client.Revoke(within(t), a.lease); err != nil {
+					if _, err := l.Client.Revoke(faultkv.Within(t), a.lease); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -221,7 +222,7 @@ func TestSurvives_13_GivingUpInTheMomentOfEachStep(t *testing.T) {
 				close(gate)
 				if tc.name == "enqueue" {
 					l.wants(a)
-					wantErr(t, h.Release(within(t)), nil)
+					faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
 				}
 				l.nothingLeft(b)
 			})
@@ -236,26 +237,26 @@ func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
 		t.Run(fmt.Sprintf("sent %v", sent), func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t)
-			a, b, c := sessionIn(t, l.world), sessionIn(t, l.world), sessionIn(t, l.world)
-			h := <-l.acquires(within(t), a)
-			ctx, quit := context.WithCancel(within(t))
+			a, b, c := sessionIn(t, l.World), sessionIn(t, l.World), sessionIn(t, l.World)
+			h := <-l.acquires(faultkv.Within(t), a)
+			ctx, quit := context.WithCancel(faultkv.Within(t))
 			second := l.acquires(ctx, b)
 			l.wants(a, b)
-			third := l.acquires(within(t), c)
+			third := l.acquires(faultkv.Within(t), c)
 			l.wants(a, b, c)
 			arrived, gate := l.stuckAt("put slot,delete entry,", sent)
 			released := make(chan error, 1)
-			go func() { released <- h.Release(within(t)) }()
+			go func() { released <- h.Release(faultkv.Within(t)) }()
 			<-arrived
 			quit()
 			if h := <-second; h != nil { // it learned of it just before
-				wantErr(t, h.Release(within(t)), nil)
+				faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
 			}
 			close(gate)
-			wantErr(t, <-released, nil)
+			faultkv.WantErr(t, <-released, nil)
 			h = <-third
 			l.wants(c)
-			wantErr(t, h.Release(within(t)), nil)
+			faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
 			l.nothingLeft(a, b, c)
 		})
 	}
@@ -266,17 +267,17 @@ func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
 func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
 	arrived, gate = make(chan struct{}), make(chan struct{})
 	stuck := false
-	l.planBy(func(_ int, t etcdkv.Txn) fate {
+	l.PlanBy(func(_ int, t etcdkv.Txn) faultkv.Fate {
 		switch {
 		case stuck || writesOf(t, l.keys) != writes:
-			return fate{}
+			return faultkv.Fate{}
 		case sent:
 			stuck = true
-			return fate{then: func() { close(arrived); <-gate }}
+			return faultkv.Fate{Then: func() { close(arrived); <-gate }}
 		}
 		stuck = true
 		close(arrived)
-		return fate{hold: gate}
+		return faultkv.Fate{Hold: gate}
 	})
 	return arrived, gate
 }
@@ -285,20 +286,20 @@ func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
 func TestReleaseGoesOnBehindItsCaller(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	s := sessionIn(t, l.world)
-	h := <-l.acquires(within(t), s)
-	ctx, quit := context.WithCancel(within(t))
+	s := sessionIn(t, l.World)
+	h := <-l.acquires(faultkv.Within(t), s)
+	ctx, quit := context.WithCancel(faultkv.Within(t))
 	arrived, gate := l.stuckAt("delete slot,", true)
 	done := make(chan error, 1)
 	go func() { done <- h.Release(ctx) }()
 	<-arrived
 	quit()
 	err := <-done
-	wantErr(t, err, ErrUnknown)
-	wantErr(t, err, context.Canceled)
+	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, context.Canceled)
 	close(gate)
-	wantErr(t, h.Release(within(t)), nil)
-	wantErr(t, context.Cause(h.life), ErrClosed)
+	faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
+	faultkv.WantErr(t, context.Cause(h.life), ErrClosed)
 	l.nothingLeft(s)
 }
 
@@ -307,19 +308,19 @@ func TestReleaseGoesOnBehindItsCaller(t *testing.T) {
 func TestReleaseDuringARefusedTransfer(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	s := sessionIn(t, l.world)
-	h := <-l.acquires(within(t), s)
+	s := sessionIn(t, l.World)
+	h := <-l.acquires(faultkv.Within(t), s)
 	reading, gate := make(chan struct{}, 8), make(chan struct{})
-	l.mu.Lock()
-	l.readPlan = func(int) error { reading <- struct{}{}; <-gate; return nil }
-	l.mu.Unlock()
+	l.Mu.Lock()
+	l.ReadPlan = func(int) error { reading <- struct{}{}; <-gate; return nil }
+	l.Mu.Unlock()
 	transferred, released := make(chan error, 1), make(chan error, 1)
-	go func() { transferred <- h.Transfer(within(t), "nobody.0000000000000001") }()
+	go func() { transferred <- h.Transfer(faultkv.Within(t), "nobody.0000000000000001") }()
 	<-reading
-	go func() { released <- h.Release(within(t)) }()
+	go func() { released <- h.Release(faultkv.Within(t)) }()
 	close(gate)
-	wantErr(t, <-transferred, ErrRefused)
-	wantErr(t, <-released, nil)
+	faultkv.WantErr(t, <-transferred, ErrRefused)
+	faultkv.WantErr(t, <-released, nil)
 	l.nothingLeft(s)
 }
 
@@ -328,15 +329,15 @@ func TestReleaseDuringARefusedTransfer(t *testing.T) {
 func TestHoldOfUnknownReleaseEnds(t *testing.T) {
 	t.Parallel()
 	l := newLine(t)
-	s := sessionIn(t, l.world)
-	h := <-l.acquires(within(t), s)
-	faultsAt(l.world, l.keys, "delete slot,", fate{lose: errLost}, fate{refuse: errLost}, fate{refuse: errLost})
-	if err := h.Release(within(t)); err != nil && !errors.Is(err, ErrFenced) {
+	s := sessionIn(t, l.World)
+	h := <-l.acquires(faultkv.Within(t), s)
+	faultsAt(l.World, l.keys, "delete slot,", faultkv.Fate{Lose: faultkv.ErrLost}, faultkv.Fate{Refuse: faultkv.ErrLost}, faultkv.Fate{Refuse: faultkv.ErrLost})
+	if err := h.Release(faultkv.Within(t)); err != nil && !errors.Is(err, ErrFenced) {
 		t.Errorf("release: %v", err)
 	}
 	select {
 	case <-h.Done():
-	case <-within(t).Done():
+	case <-faultkv.Within(t).Done():
 		t.Error("the hold never ended")
 	}
 	l.nothingLeft(s)
@@ -345,28 +346,28 @@ func TestHoldOfUnknownReleaseEnds(t *testing.T) {
 // A commit under a lock writes other keys than the lock's: whatever becomes of its
 // answers, it happens once.
 func TestCommitOfAHoldHappensOnce(t *testing.T) {
-	for _, loss := range lossy {
-		t.Run(loss.name, func(t *testing.T) {
+	for _, loss := range faultkv.Lossy {
+		t.Run(loss.Name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine(t)
-			s := sessionIn(t, l.world)
-			h := <-l.acquires(within(t), s)
+			s := sessionIn(t, l.World)
+			h := <-l.acquires(faultkv.Within(t), s)
 			for n := int64(1); n <= 3; n++ {
-				l.faults(loss.faults...)
-				if _, err := h.Commit(within(t), clientv3.OpPut(l.data+"effect", "")); err != nil {
+				l.Faults(loss.Faults...)
+				if _, err := h.Commit(faultkv.Within(t), clientv3.OpPut(l.Data+"effect", "")); err != nil {
 					t.Fatal(err)
 				}
-				l.deliver(t)
-				wantVersions(t, l.world, map[string]int64{"effect": n})
+				l.Deliver(t)
+				faultkv.WantVersions(t, l.World, map[string]int64{"effect": n})
 			}
-			l.planBy(nil)
-			wantErr(t, h.Release(within(t)), nil)
-			l.faults(loss.faults...)
-			_, err := h.Commit(within(t), clientv3.OpPut(l.data+"effect", ""))
-			wantErr(t, err, ErrFenced)
-			l.deliver(t)
-			wantVersions(t, l.world, map[string]int64{"effect": 3})
-			l.planBy(nil)
+			l.PlanBy(nil)
+			faultkv.WantErr(t, h.Release(faultkv.Within(t)), nil)
+			l.Faults(loss.Faults...)
+			_, err := h.Commit(faultkv.Within(t), clientv3.OpPut(l.Data+"effect", ""))
+			faultkv.WantErr(t, err, ErrFenced)
+			l.Deliver(t)
+			faultkv.WantVersions(t, l.World, map[string]int64{"effect": 3})
+			l.PlanBy(nil)
 			l.nothingLeft(s)
 		})
 	}

@@ -14,19 +14,20 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // session opens a session whose writes meet w's faults.
-func sessionIn(t *testing.T, w *world) *Session {
+func sessionIn(t *testing.T, w *faultkv.World) *Session {
 	t.Helper()
-	s, err := openSession(within(t), w.store, SessionConfig{Identity: "test"}.withDefaults())
+	s, err := openSession(faultkv.Within(t), w.Store, SessionConfig{Identity: "test"}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		w.planBy(nil)
-		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		w.PlanBy(nil)
+		ctx, cancel := context.WithTimeout(context.Background(), faultkv.Deadline)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Errorf("close session: %v", err)
@@ -36,48 +37,48 @@ func sessionIn(t *testing.T, w *world) *Session {
 }
 
 // claim puts a record as a claim would and returns its fence.
-func claimIn(t *testing.T, w *world, name string) Fence {
+func claimIn(t *testing.T, w *faultkv.World, name string) Fence {
 	t.Helper()
 	nonce := keyspace.NewNonce()
-	rev := w.put(t, name, `{"w":"`+nonce+`","owner":"test"}`)
-	return Fence{Key: w.data + name, Token: Token(rev), Nonce: nonce}
+	rev := w.Put(t, name, `{"w":"`+nonce+`","owner":"test"}`)
+	return Fence{Key: w.Data + name, Token: Token(rev), Nonce: nonce}
 }
 
 // A commit under a lock writes other keys than the lock: its own success does not
 // falsify its guard, so only the lane keeps a repeat from happening twice.
 func TestCommitUnderALockHappensOnce(t *testing.T) {
 	t.Parallel()
-	for _, loss := range lossy {
-		t.Run(loss.name, func(t *testing.T) {
+	for _, loss := range faultkv.Lossy {
+		t.Run(loss.Name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := faultkv.NewWorld(t)
 			s := sessionIn(t, w)
 			lock := claimIn(t, w, "lock")
 			commit := func() (Result, error) {
-				return s.Commit(within(t), []Fence{lock}, clientv3.OpPut(w.data+"effect", ""))
+				return s.Commit(faultkv.Within(t), []Fence{lock}, clientv3.OpPut(w.Data+"effect", ""))
 			}
 			if _, err := commit(); err != nil { // opens the lane
 				t.Fatal(err)
 			}
 			for n := int64(2); n <= 4; n++ {
-				w.faults(loss.faults...)
+				w.Faults(loss.Faults...)
 				res, err := commit()
 				if err != nil {
 					t.Fatal(err)
 				}
-				w.deliver(t)
-				resp, err := w.client.Get(within(t), w.data+"effect")
+				w.Deliver(t)
+				resp, err := w.Client.Get(faultkv.Within(t), w.Data+"effect")
 				if err != nil || resp.Kvs[0].Version != n || resp.Kvs[0].ModRevision != res.Revision {
 					t.Fatalf("effect: got %v %v, want version %d at %d", resp, err, n, res.Revision)
 				}
 			}
 			// And a refusal is told as one.
 			claimIn(t, w, "lock")
-			w.faults(loss.faults...)
+			w.Faults(loss.Faults...)
 			_, err := commit()
-			wantErr(t, err, ErrFenced)
-			w.deliver(t)
-			wantVersions(t, w, map[string]int64{"effect": 4})
+			faultkv.WantErr(t, err, ErrFenced)
+			w.Deliver(t)
+			faultkv.WantVersions(t, w, map[string]int64{"effect": 4})
 		})
 	}
 }
@@ -85,16 +86,16 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 // 50 owners, each with a claim of its own that every increment moves on.
 func TestConcurrentIncrementsAreExact(t *testing.T) {
 	const owners, rounds = 50, 200
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	c := committer(t, w)
 	var wg sync.WaitGroup
 	for n := range owners {
 		wg.Go(func() {
-			key := fmt.Sprintf("%s%d", w.data, n)
+			key := fmt.Sprintf("%s%d", w.Data, n)
 			fence := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
 			for i := range rounds {
 				nonce := keyspace.NewNonce()
-				r, err := c.Do(within(t), etcdkv.Txn{
+				r, err := c.Do(faultkv.Within(t), etcdkv.Txn{
 					If:   fence,
 					Then: []clientv3.Op{clientv3.OpPut(key, fmt.Sprintf(`{"w":"%s","n":%d}`, nonce, i))},
 				})
@@ -108,7 +109,7 @@ func TestConcurrentIncrementsAreExact(t *testing.T) {
 	}
 	wg.Wait()
 	for n := range owners {
-		if got := w.version(t, strconv.Itoa(n)); got != rounds {
+		if got := w.Version(t, strconv.Itoa(n)); got != rounds {
 			t.Errorf("owner %d: got %d increments, want %d", n, got, rounds)
 		}
 	}
@@ -124,12 +125,12 @@ type chaos struct {
 	dropped atomic.Int64
 }
 
-func newChaos(t *testing.T, w *world) *chaos {
+func newChaos(t *testing.T, w *faultkv.World) *chaos {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := &chaos{rng: rand.New(rand.NewPCG(seed, 0))}
-	w.planBy(func(int, etcdkv.Txn) fate {
+	w.PlanBy(func(int, etcdkv.Txn) faultkv.Fate {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		drawn := c.rng.IntN(100)
@@ -138,26 +139,26 @@ func newChaos(t *testing.T, w *world) *chaos {
 		}
 		switch {
 		case drawn < 25:
-			return fate{lose: errLost}
+			return faultkv.Fate{Lose: faultkv.ErrLost}
 		case drawn < 35:
-			return fate{refuse: errLost}
+			return faultkv.Fate{Refuse: faultkv.ErrLost}
 		case drawn < 45:
-			return fate{late: true}
+			return faultkv.Fate{Late: true}
 		}
-		return fate{}
+		return faultkv.Fate{}
 	})
 	return c
 }
 
 // arrivals delivers late originals again and again until stop is closed.
-func arrivals(t *testing.T, w *world, stop <-chan struct{}) {
+func arrivals(t *testing.T, w *faultkv.World, stop <-chan struct{}) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		w.arrive(t)
+		w.Arrive(t)
 		select {
 		case <-stop:
-			w.deliver(t) // nobody waits for anything any more
+			w.Deliver(t) // nobody waits for anything any more
 			return
 		case <-tick.C:
 		}
@@ -165,7 +166,7 @@ func arrivals(t *testing.T, w *world, stop <-chan struct{}) {
 }
 
 // under runs fn while late originals arrive.
-func under(t *testing.T, w *world, fn func()) {
+func under(t *testing.T, w *faultkv.World, fn func()) {
 	t.Helper()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
@@ -180,7 +181,7 @@ func under(t *testing.T, w *world, fn func()) {
 func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 	t.Parallel()
 	const workers, commits = 10, 20
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	s := sessionIn(t, w)
 	drops := newChaos(t, w)
 	under(t, w, func() {
@@ -189,14 +190,14 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 			job := claimIn(t, w, fmt.Sprintf("job-%d", n))
 			wg.Go(func() {
 				for i := range commits {
-					res, err := s.Commit(within(t), []Fence{job},
-						clientv3.OpPut(fmt.Sprintf("%scounter-%d", w.data, n), strconv.Itoa(i+1)),
-						clientv3.OpPut(fmt.Sprintf("%saudit-%d/%03d", w.data, n, i), ""))
+					res, err := s.Commit(faultkv.Within(t), []Fence{job},
+						clientv3.OpPut(fmt.Sprintf("%scounter-%d", w.Data, n), strconv.Itoa(i+1)),
+						clientv3.OpPut(fmt.Sprintf("%saudit-%d/%03d", w.Data, n, i), ""))
 					if err != nil {
 						t.Errorf("worker %d, commit %d: %v", n, i, err)
 						continue
 					}
-					resp, err := w.client.Get(within(t), fmt.Sprintf("%saudit-%d/%03d", w.data, n, i))
+					resp, err := w.Client.Get(faultkv.Within(t), fmt.Sprintf("%saudit-%d/%03d", w.Data, n, i))
 					if err != nil || len(resp.Kvs) != 1 || resp.Kvs[0].ModRevision != res.Revision || resp.Kvs[0].Version != 1 {
 						t.Errorf("worker %d, audit %d: got %v %v, want version 1 at %d", n, i, resp, err, res.Revision)
 					}
@@ -206,8 +207,8 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 		wg.Wait()
 	})
 	for n := range workers {
-		wantVersions(t, w, map[string]int64{fmt.Sprintf("counter-%d", n): commits})
-		resp, err := w.client.Get(within(t), fmt.Sprintf("%saudit-%d/", w.data, n), clientv3.WithPrefix(), clientv3.WithCountOnly())
+		faultkv.WantVersions(t, w, map[string]int64{fmt.Sprintf("counter-%d", n): commits})
+		resp, err := w.Client.Get(faultkv.Within(t), fmt.Sprintf("%saudit-%d/", w.Data, n), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err != nil || resp.Count != commits {
 			t.Errorf("worker %d: got %v audit entries, error %v, want %d", n, resp.Count, err, commits)
 		}
@@ -222,7 +223,7 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 	t.Parallel()
 	const claimers, keys = 8, 15
-	w := newWorld(t)
+	w := faultkv.NewWorld(t)
 	drops := newChaos(t, w)
 	var yours [keys][claimers]string
 	under(t, w, func() {
@@ -231,8 +232,8 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 			c := committer(t, w)
 			wg.Go(func() {
 				for k := range keys {
-					key, nonce := fmt.Sprintf("%s%d", w.data, k), keyspace.NewNonce()
-					r, err := c.Do(within(t), etcdkv.Txn{
+					key, nonce := fmt.Sprintf("%s%d", w.Data, k), keyspace.NewNonce()
+					r, err := c.Do(faultkv.Within(t), etcdkv.Txn{
 						If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
 						Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
 						Else: []clientv3.Op{clientv3.OpGet(key)},
@@ -251,7 +252,7 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 		wg.Wait()
 	})
 	for k := range keys {
-		resp, err := w.client.Get(within(t), fmt.Sprintf("%s%d", w.data, k))
+		resp, err := w.Client.Get(faultkv.Within(t), fmt.Sprintf("%s%d", w.Data, k))
 		if err != nil || len(resp.Kvs) != 1 {
 			t.Fatalf("key %d: got %v %v", k, resp, err)
 		}
@@ -277,18 +278,18 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 // lost in turn, in every way: what the caller is told is what etcd shows.
 func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 	t.Parallel()
-	for _, loss := range lossy {
+	for _, loss := range faultkv.Lossy {
 		for step := range 3 {
-			t.Run(fmt.Sprintf("%s at step %d", loss.name, step), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s at step %d", loss.Name, step), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
+				w := faultkv.NewWorld(t)
 				c := openedCommitter(t, w)
-				key, nonce := w.data+"lock", keyspace.NewNonce()
+				key, nonce := w.Data+"lock", keyspace.NewNonce()
 				plan := func(n int) {
 					if n == step {
-						w.faults(loss.faults...)
+						w.Faults(loss.Faults...)
 					} else {
-						w.faults()
+						w.Faults()
 					}
 				}
 				plan(0)
@@ -298,19 +299,19 @@ func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 				})
 				fence := Fence{Key: key, Token: Token(claimed.Revision), Nonce: nonce}
 				plan(1)
-				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.data+"effect", "")}})
+				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.Data+"effect", "")}})
 				plan(2)
 				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
-				wantVersions(t, w, map[string]int64{"lock": 0, "effect": 1})
+				faultkv.WantVersions(t, w, map[string]int64{"lock": 0, "effect": 1})
 				// Somebody else holds it by now; late originals harm neither.
 				claimIn(t, w, "lock")
-				w.deliver(t)
-				wantVersions(t, w, map[string]int64{"lock": 1, "effect": 1})
-				_, err := c.Do(within(t), etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
+				w.Deliver(t)
+				faultkv.WantVersions(t, w, map[string]int64{"lock": 1, "effect": 1})
+				_, err := c.Do(faultkv.Within(t), etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
 				if err != nil && !errors.Is(err, ErrFenced) {
 					t.Error(err)
 				}
-				wantVersions(t, w, map[string]int64{"lock": 1})
+				faultkv.WantVersions(t, w, map[string]int64{"lock": 1})
 			})
 		}
 	}

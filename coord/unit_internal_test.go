@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
 func TestNewUnitMeasures(t *testing.T) {
@@ -82,18 +83,18 @@ func TestEvidenceIsTheFirstPutOfThenItself(t *testing.T) {
 
 // The evidence stands because etcd refuses what would remove it again.
 func TestEtcdRefusesToDeleteWhatTheTxnPuts(t *testing.T) {
-	w := newWorld(t)
-	key := w.data + "k"
+	w := faultkv.NewWorld(t)
+	key := w.Data + "k"
 	for name, del := range map[string]clientv3.Op{
 		"by name":   clientv3.OpDelete(key),
-		"by prefix": clientv3.OpDelete(w.data, clientv3.WithPrefix()),
+		"by prefix": clientv3.OpDelete(w.Data, clientv3.WithPrefix()),
 	} {
 		for where, op := range map[string]clientv3.Op{
 			"beside":         del,
 			"nested":         clientv3.OpTxn(nil, []clientv3.Op{del}, nil),
 			"nested in Else": clientv3.OpTxn(nil, nil, []clientv3.Op{del}),
 		} {
-			_, err := w.client.Txn(within(t)).Then(clientv3.OpPut(key, ""), op).Commit()
+			_, err := w.Client.Txn(faultkv.Within(t)).Then(clientv3.OpPut(key, ""), op).Commit()
 			if !errors.Is(err, rpctypes.ErrDuplicateKey) {
 				t.Errorf("deleted %s, %s: got %v, want refused", name, where, err)
 			}
@@ -115,8 +116,8 @@ func TestValidateRefusesWhatCannotTravel(t *testing.T) {
 		txn  etcdkv.Txn
 		ok   bool
 	}{
-		{"1 MiB and a bit", putTxn("k", strings.Repeat("x", 1<<20)), false},
-		{"1 MiB less a bit", putTxn("k", strings.Repeat("x", 1<<20-100)), true},
+		{"1 MiB and a bit", faultkv.PutTxn("k", strings.Repeat("x", 1<<20)), false},
+		{"1 MiB less a bit", faultkv.PutTxn("k", strings.Repeat("x", 1<<20-100)), true},
 		{"126 puts", etcdkv.Txn{Then: puts(126)}, true},
 		{"127 puts", etcdkv.Txn{Then: puts(127)}, false},
 		{"126 gets leave no room for the note", etcdkv.Txn{Then: make126(get)}, false},
