@@ -116,7 +116,7 @@ func TestLostLaneAmbiguous(t *testing.T) {
 				}()
 			}
 			_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"a", ""))
-			faultkv.WantErr(t, err, ErrUnknown)
+			faultkv.WantErr(t, err, fault.ErrUnknown)
 			want := int64(0)
 			if applied {
 				want = 1
@@ -226,7 +226,7 @@ func TestOnlyARefusalByEtcdIsolatesAnOrigin(t *testing.T) {
 	w.WaitSent(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err = c.Go(txn).Wait(ctx); errors.Is(err, ErrUnknown) {
+	if _, err = c.Go(txn).Wait(ctx); errors.Is(err, fault.ErrUnknown) {
 		t.Errorf("withdrawn: got %v, want a certain error", err)
 	}
 	close(gate)
@@ -266,7 +266,7 @@ func TestSurvives_38_NoSpace(t *testing.T) {
 		for n := range 3 {
 			_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(fmt.Sprintf("%s%d", w.Data, n), ""))
 			faultkv.WantErr(t, err, rpctypes.ErrNoSpace)
-			if errors.Is(err, ErrUnknown) {
+			if errors.Is(err, fault.ErrUnknown) {
 				t.Errorf("%s: got %v, want a certain error", name, err)
 			}
 			faultkv.WantVersions(t, w, map[string]int64{fmt.Sprint(n): 0})
@@ -333,7 +333,7 @@ func TestWithdrawnWhileQueued(t *testing.T) {
 	cancel(cause)
 	_, err := queued.Wait(ctx)
 	faultkv.WantErr(t, err, cause)
-	if errors.Is(err, ErrUnknown) {
+	if errors.Is(err, fault.ErrUnknown) {
 		t.Errorf("got %v, want a certain error", err)
 	}
 	// Waiting again gives the same answer, with any ctx.
@@ -387,7 +387,7 @@ func TestUnknownWhileInFlight(t *testing.T) {
 	w.WaitSent(t, 2)
 	cancel()
 	_, err := p.Wait(ctx)
-	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, fault.ErrUnknown)
 	faultkv.WantErr(t, err, context.Canceled)
 	faultkv.WantErr(t, err, faultkv.ErrLost) // why it took so long
 	select {
@@ -448,7 +448,7 @@ func TestCloseDrains(t *testing.T) {
 	cancel()
 	faultkv.WantErr(t, c.drain(ctx), context.Canceled) // closed from here on, not drained yet
 	_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"late", ""))
-	faultkv.WantErr(t, err, ErrClosed)
+	faultkv.WantErr(t, err, fault.ErrClosed)
 	var wg sync.WaitGroup
 	for range 3 { // at the same time
 		wg.Go(func() { closeIt(t, c) })
@@ -481,17 +481,17 @@ func TestCloseIsBounded(t *testing.T) {
 		t.Errorf("close: got %v, want that it was cut short", err)
 	}
 	_, err := flying.Wait(faultkv.Within(t))
-	faultkv.WantErr(t, err, ErrUnknown)
-	if errors.Is(err, ErrClosed) {
+	faultkv.WantErr(t, err, fault.ErrUnknown)
+	if errors.Is(err, fault.ErrClosed) {
 		t.Errorf("in flight: got %v, which promises that nothing was written", err)
 	}
 	_, err = queued.Wait(faultkv.Within(t))
-	faultkv.WantErr(t, err, ErrClosed)
-	if errors.Is(err, ErrUnknown) {
+	faultkv.WantErr(t, err, fault.ErrClosed)
+	if errors.Is(err, fault.ErrUnknown) {
 		t.Errorf("queued: got %v, want a certain error", err)
 	}
 	_, err = c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"c", ""))
-	faultkv.WantErr(t, err, ErrClosed)
+	faultkv.WantErr(t, err, fault.ErrClosed)
 	if got := w.Lanes(t); got != 0 {
 		t.Errorf("lanes after Close: got %d, want none", got)
 	}
@@ -508,7 +508,7 @@ func TestUnusedCommitterTouchesNothing(t *testing.T) {
 	_, err := c.Do(ctx, faultkv.PutTxn(w.Data+"a", ""))
 	faultkv.WantErr(t, err, fault.ErrNotSent)
 	_, err = c.Do(faultkv.Within(t), etcdkv.Txn{Else: []clientv3.Op{clientv3.OpDelete("x")}})
-	faultkv.WantErr(t, err, ErrInvalid)
+	faultkv.WantErr(t, err, fault.ErrInvalid)
 	closeIt(t, c)
 	if got := leaseCount(t, w.Client); got != before || w.Sent() != 0 {
 		t.Errorf("leases: got %d, want %d; requests: got %d, want 0", got, before, w.Sent())

@@ -51,7 +51,7 @@ func TestNotAppliedIsOnlyWhatProvesIt(t *testing.T) {
 		{status.Error(codes.Internal, "stream terminated"), false},
 		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max (3 vs. 2)"), false},
 		{errors.New("anything"), false},
-		{ErrHistoryRewound, false},
+		{fault.ErrHistoryRewound, false},
 	}
 	for _, tt := range tests {
 		if got := etcdkv.NotApplied(tt.err); got != tt.want {
@@ -86,12 +86,12 @@ func TestFinalErrorsAreNotRepeatedForEver(t *testing.T) {
 
 func TestUnknownKeepsItsCauses(t *testing.T) {
 	err := fault.Unknown(nil, errLaneGone, nil, faultkv.ErrLost)
-	for _, want := range []error{ErrUnknown, errLaneGone, faultkv.ErrLost} {
+	for _, want := range []error{fault.ErrUnknown, errLaneGone, faultkv.ErrLost} {
 		if !errors.Is(err, want) {
 			t.Errorf("%v: want it to wrap %v", err, want)
 		}
 	}
-	if fault.Unknown() != ErrUnknown {
+	if fault.Unknown() != fault.ErrUnknown {
 		t.Errorf("without a cause: got %v", fault.Unknown())
 	}
 }

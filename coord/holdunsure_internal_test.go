@@ -17,7 +17,7 @@ import (
 // it travelled in, so that nothing but the lock's own history tells what became of it.
 // Arrives tells whether the write does; then comes what happens meanwhile.
 func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func()) {
-	lane := s.committer.laneLeaseNow()
+	lane := laneLease(l, s)
 	f := faultkv.Fate{Then: func() {
 		if _, err := l.Client.Revoke(faultkv.Within(l.t), lane); err != nil {
 			l.t.Error(err)
@@ -237,4 +237,14 @@ func (l *line) held(s *Session, waiters int) {
 			return
 		}
 	}
+}
+
+// laneLease is the lease of the one lane that the session has used so far.
+func laneLease(l *line, s *Session) clientv3.LeaseID {
+	l.t.Helper()
+	resp, err := l.Client.Get(faultkv.Within(l.t), l.Store.Keys().LanesOf(s.identity), clientv3.WithPrefix())
+	if err != nil || len(resp.Kvs) == 0 {
+		l.t.Fatalf("got %v, %v, want a lane", resp, err)
+	}
+	return clientv3.LeaseID(resp.Kvs[0].Lease)
 }

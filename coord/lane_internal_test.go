@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
@@ -218,7 +219,7 @@ func TestCompactedRevisionIsUnknown(t *testing.T) {
 	w.Faults(faultkv.Fate{Lose: faultkv.ErrLost, Then: compact})
 	p := c.Go(faultkv.PutTxn(w.Data+"a", ""))
 	_, err := p.Wait(faultkv.Within(t))
-	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, fault.ErrUnknown)
 	faultkv.WantErr(t, err, rpctypes.ErrCompacted)
 	// The lane itself is known, and goes on.
 	sent := w.Sent()
@@ -248,7 +249,7 @@ func TestResolvingOutlivesFailedReads(t *testing.T) {
 	w.Faults(faultkv.Fate{Lose: faultkv.ErrLost})
 	w.ReadPlan = func(int) error { return rpctypes.ErrPermissionDenied }
 	_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"b", ""))
-	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, fault.ErrUnknown)
 	faultkv.WantErr(t, err, rpctypes.ErrPermissionDenied)
 }
 

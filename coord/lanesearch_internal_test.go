@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
@@ -247,7 +248,7 @@ func (r *laneRun) laneTxns() (first []etcdkv.Txn, then etcdkv.Txn) {
 			Then: []clientv3.Op{clientv3.OpPut(job, "1"), clientv3.OpGet(r.data + "payload")},
 			Else: []clientv3.Op{clientv3.OpGet(job)},
 		}, {Then: []clientv3.Op{clientv3.OpPut(blind, "1")}}}, etcdkv.Txn{
-			If:   Fence{Key: job, Token: 3}.Cmps(),
+			If:   etcdkv.GuardOf(job, 3, ""),
 			Then: []clientv3.Op{clientv3.OpDelete(r.data + "absent")}, // leaves no evidence: a note must
 			Else: []clientv3.Op{clientv3.OpGet(job)},
 		}
@@ -336,7 +337,7 @@ func (r *laneRun) judge() error {
 		res, err := p.Result()
 		puts := r.putsOf(name, res.Revision)
 		switch {
-		case errors.Is(err, ErrUnknown):
+		case errors.Is(err, fault.ErrUnknown):
 			if !r.excused {
 				return fmt.Errorf("%s: the outcome is not known, although etcd knows: %w", name, err)
 			}

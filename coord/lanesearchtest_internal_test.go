@@ -75,10 +75,10 @@ var laneWorlds = []struct {
 // Txn is applied once at most, and what it read is what it read then.
 func TestExploreLanes(t *testing.T) {
 	limit := 6000
-	if raceDetector || testing.Short() {
+	if laneRaces || testing.Short() {
 		limit = 1500
 	}
-	if *exploreMore {
+	if *exploreMoreLanes {
 		limit = 2_000_000
 	}
 	for _, w := range laneWorlds {

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
@@ -38,7 +39,7 @@ func (w *twoWrites) writes(r *laneRun) (first, second etcdkv.Txn) {
 	if w.deletes {
 		r.other(clientv3.OpPut(r.data+"k", "before"))
 		first = etcdkv.Txn{
-			If:   append(Fence{Key: r.data + "k", Token: Token(r.b.etcd.Rev())}.Cmps(), clientv3.Compare(clientv3.CreateRevision(r.data+"waiter"), "=", 0)),
+			If:   append(etcdkv.GuardOf(r.data+"k", r.b.etcd.Rev(), ""), clientv3.Compare(clientv3.CreateRevision(r.data+"waiter"), "=", 0)),
 			Then: []clientv3.Op{clientv3.OpDelete(r.data + "k")},
 			Else: []clientv3.Op{clientv3.OpGet(r.data + "k")},
 		}
@@ -123,13 +124,13 @@ func (w *twoWrites) judge(r *laneRun) error {
 	if at["first"] > 0 && at["second"] > 0 && at["first"] > at["second"] {
 		return fmt.Errorf("the first write, at %d, overtakes the second one, at %d", at["first"], at["second"])
 	}
-	if w.gone && !errors.Is(w.told, ErrUnknown) && at["first"] > 0 {
+	if w.gone && !errors.Is(w.told, fault.ErrUnknown) && at["first"] > 0 {
 		return fmt.Errorf("the first write was applied, its caller, who left, is told %w", w.told)
 	}
 	for name, p := range r.pending {
 		res, err := p.Result()
 		switch {
-		case errors.Is(err, ErrUnknown):
+		case errors.Is(err, fault.ErrUnknown):
 			if !r.excused && !(w.deletes && name == "first") { // sent without a lane, nobody knows
 				return fmt.Errorf("the outcome of the %s write is not known, although etcd knows: %w", name, err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
@@ -51,7 +52,7 @@ func TestHoist(t *testing.T) {
 		},
 		{
 			"a fence in common, all of it",
-			[][]clientv3.Cmp{Fence{Key: "l", Token: 5, Nonce: midNonceForLane}.Cmps(), Fence{Key: "l", Token: 5, Nonce: midNonceForLane}.Cmps(), Fence{Key: "l", Token: 6, Nonce: midNonceForLane}.Cmps()},
+			[][]clientv3.Cmp{etcdkv.GuardOf("l", 5, midNonceForLane), etcdkv.GuardOf("l", 5, midNonceForLane), etcdkv.GuardOf("l", 6, midNonceForLane)},
 			[]string{"l/MOD/5", "l/VALUE/0", "l/VALUE/0"},
 			[]string{"[]", "[]", "[l/MOD/6]"},
 		},
@@ -194,7 +195,7 @@ func TestRefusedByALeanBatchWithoutAReason(t *testing.T) {
 	for i, p := range pending {
 		r, err := p.Wait(faultkv.Within(t))
 		if i == 3 {
-			faultkv.WantErr(t, err, ErrRefused)
+			faultkv.WantErr(t, err, fault.ErrRefused)
 			faultkv.WantErr(t, err, rpctypes.ErrPermissionDenied)
 		} else if err != nil || !r.Succeeded {
 			t.Errorf("unit %d: got %v, %v, want applied", i, r.Succeeded, err)
@@ -307,6 +308,6 @@ func TestAnAnswerThatNeverFitsEndsTheReading(t *testing.T) {
 	}
 	read := etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.Data+"new", "1"), clientv3.OpGet(w.Data + "large")}}
 	_, err := c.Do(faultkv.Within(t), read)
-	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, fault.ErrUnknown)
 	faultkv.WantVersions(t, w, map[string]int64{"new": 1})
 }

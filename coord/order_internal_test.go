@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
@@ -23,8 +24,8 @@ func left(t *testing.T, w *faultkv.World, c *Committer, txn etcdkv.Txn) *Pending
 	p := c.Go(txn)
 	w.WaitSent(t, sent+1)
 	cancel()
-	if _, err := p.Wait(ctx); !errors.Is(err, ErrUnknown) {
-		t.Fatalf("the caller that leaves: got %v, want ErrUnknown", err)
+	if _, err := p.Wait(ctx); !errors.Is(err, fault.ErrUnknown) {
+		t.Fatalf("the caller that leaves: got %v, want fault.ErrUnknown", err)
 	}
 	return p
 }
@@ -262,7 +263,7 @@ func TestNoRefusalOfARepeatIsAboutTheFirstTry(t *testing.T) {
 				switch value := w.Value(t, "k"); {
 				case applied && (err != nil || !r.Succeeded):
 					t.Errorf("applied, and its caller hears %v %v", r.Succeeded, err)
-				case !applied && (err == nil || errors.Is(err, ErrUnknown) || value != ""):
+				case !applied && (err == nil || errors.Is(err, fault.ErrUnknown) || value != ""):
 					t.Errorf("not applied, value %q, and its caller hears %v", value, err)
 				}
 			})
@@ -324,7 +325,7 @@ func unsettled(t *testing.T, w *faultkv.World, c *Committer) *Pending {
 	p := c.Go(faultkv.PutTxn(w.Data+"k", "1"))
 	<-p.Done()
 	_, err := p.Result()
-	faultkv.WantErr(t, err, ErrUnknown)
+	faultkv.WantErr(t, err, fault.ErrUnknown)
 	return p
 }
 

@@ -87,7 +87,7 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 func TestConcurrentIncrementsAreExact(t *testing.T) {
 	const owners, rounds = 50, 200
 	w := faultkv.NewWorld(t)
-	c := committer(t, w)
+	c := ownCommitter(t, w)
 	var wg sync.WaitGroup
 	for n := range owners {
 		wg.Go(func() {
@@ -229,13 +229,13 @@ func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
 	under(t, w, func() {
 		var wg sync.WaitGroup
 		for n := range claimers {
-			c := committer(t, w)
+			c := ownCommitter(t, w)
 			wg.Go(func() {
 				for k := range keys {
 					key, nonce := fmt.Sprintf("%s%d", w.Data, k), keyspace.NewNonce()
 					r, err := c.Do(faultkv.Within(t), etcdkv.Txn{
 						If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
-						Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
+						Then: []clientv3.Op{clientv3.OpPut(key, keyspace.Head(nonce)+"}")},
 						Else: []clientv3.Op{clientv3.OpGet(key)},
 					})
 					switch {
@@ -283,7 +283,7 @@ func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at step %d", loss.Name, step), func(t *testing.T) {
 				t.Parallel()
 				w := faultkv.NewWorld(t)
-				c := openedCommitter(t, w)
+				c := usedCommitter(t, w)
 				key, nonce := w.Data+"lock", keyspace.NewNonce()
 				plan := func(n int) {
 					if n == step {
@@ -293,15 +293,15 @@ func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
 					}
 				}
 				plan(0)
-				claimed := mustApply(t, c, etcdkv.Txn{
+				claimed := applied(t, c, etcdkv.Txn{
 					If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
-					Then: []clientv3.Op{clientv3.OpPut(key, laneValue(nonce))},
+					Then: []clientv3.Op{clientv3.OpPut(key, keyspace.Head(nonce)+"}")},
 				})
 				fence := Fence{Key: key, Token: Token(claimed.Revision), Nonce: nonce}
 				plan(1)
-				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.Data+"effect", "")}})
+				applied(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.Data+"effect", "")}})
 				plan(2)
-				mustApply(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
+				applied(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
 				faultkv.WantVersions(t, w, map[string]int64{"lock": 0, "effect": 1})
 				// Somebody else holds it by now; late originals harm neither.
 				claimIn(t, w, "lock")

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/faultkv"
 )
 
@@ -130,7 +131,7 @@ func TestValidateRefusesWhatCannotTravel(t *testing.T) {
 	}
 	for _, tt := range tests {
 		err := newUnit(tt.txn).validate()
-		if tt.ok && err != nil || !tt.ok && !errors.Is(err, ErrInvalid) {
+		if tt.ok && err != nil || !tt.ok && !errors.Is(err, fault.ErrInvalid) {
 			t.Errorf("%s: got error %v, want accepted %v", tt.name, err, tt.ok)
 		}
 	}
