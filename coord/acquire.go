@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // claimable is what a lock, a leadership and a semaphore have in common: claims
@@ -32,8 +33,8 @@ type acquisition struct {
 	me       claimer
 	entry    string // our waiting entry, "" without one
 	entryRev int64
-	last     *Pending // the last Txn that was handed over
-	left     bool     // something of ours is in etcd, or may be
+	last     *lane.Pending // the last Txn that was handed over
+	left     bool          // something of ours is in etcd, or may be
 }
 
 // entries numbers the waiting entries of this process.
@@ -154,9 +155,9 @@ func (a *acquisition) enqueue(ctx context.Context, v claimView) (ok bool, err er
 
 // do commits one of our Txns and remembers what may be left of it. The second get
 // of its Else is our session's key: without it nothing will ever succeed.
-func (a *acquisition) do(ctx context.Context, t etcdkv.Txn) (Result, error) {
+func (a *acquisition) do(ctx context.Context, t etcdkv.Txn) (lane.Result, error) {
 	if ctx.Err() != nil {
-		return Result{}, fault.CauseOf(ctx)
+		return lane.Result{}, fault.CauseOf(ctx)
 	}
 	a.last = a.s.committer.Go(t)
 	r, err := a.last.Wait(ctx)
@@ -168,7 +169,7 @@ func (a *acquisition) do(ctx context.Context, t etcdkv.Txn) (Result, error) {
 	}
 	if gone {
 		a.s.end(sessionGone())
-		return Result{}, a.s.Err()
+		return lane.Result{}, a.s.Err()
 	}
 	return r, err
 }

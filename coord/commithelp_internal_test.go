@@ -8,12 +8,13 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultkv"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // ownCommitter is a committer of the test's own, closed with it.
-func ownCommitter(t *testing.T, w *faultkv.World) *Committer {
+func ownCommitter(t *testing.T, w *faultkv.World) *lane.Committer {
 	t.Helper()
-	c := NewCommitter(w.Store, "test")
+	c := lane.NewCommitter(w.Store, "test")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), faultkv.Deadline)
 		defer cancel()
@@ -25,14 +26,14 @@ func ownCommitter(t *testing.T, w *faultkv.World) *Committer {
 }
 
 // usedCommitter has a lane already, so that the next Txn is the first that meets a plan.
-func usedCommitter(t *testing.T, w *faultkv.World) *Committer {
+func usedCommitter(t *testing.T, w *faultkv.World) *lane.Committer {
 	t.Helper()
 	c := ownCommitter(t, w)
 	applied(t, c, etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(w.Data+"opened", "")}})
 	return c
 }
 
-func applied(t *testing.T, c *Committer, txn etcdkv.Txn) Result {
+func applied(t *testing.T, c *lane.Committer, txn etcdkv.Txn) lane.Result {
 	t.Helper()
 	r, err := c.Do(faultkv.Within(t), txn)
 	if err != nil || !r.Succeeded {

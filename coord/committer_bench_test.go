@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 const benchCallers = 64
@@ -51,7 +52,7 @@ func rawPuts(b *testing.B, cl *clientv3.Client, root string, n int) float64 {
 	})
 }
 
-func guardedPuts(b *testing.B, c *coord.Committer, root string, n int) float64 {
+func guardedPuts(b *testing.B, c *lane.Committer, root string, n int) float64 {
 	type claim struct {
 		rev   int64
 		nonce string
@@ -91,7 +92,7 @@ func BenchmarkCommitter(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := coord.NewCommitter(store, "bench")
+	c := lane.NewCommitter(store, "bench")
 	defer c.Close(context.WithoutCancel(b.Context()))
 	guardedPuts(b, c, root+"warm/", benchCallers)
 	before := c.Flights()

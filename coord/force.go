@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // ForceRelease takes a lock or a leadership from its owner, as long as it is the
@@ -25,7 +26,7 @@ func ForceRelease(ctx context.Context, s *etcdkv.Store, seen ClaimState, to, act
 	if seen.Owner == "" {
 		return fmt.Errorf("%w: nobody holds %s", fault.ErrRefused, seen.keys.What)
 	}
-	c, done := ownLane(ctx, s, "force")
+	c, done := lane.OwnLane(ctx, s, "force")
 	defer done()
 	if err := forceWith(ctx, s, c, seen, to, holderRecord{By: actor, Reason: reason}); err != nil {
 		return fmt.Errorf("release %s by force: %w", seen.keys.What, err)
@@ -34,7 +35,7 @@ func ForceRelease(ctx context.Context, s *etcdkv.Store, seen ClaimState, to, act
 }
 
 // forceWith tries until the outcome is known; why goes into the record.
-func forceWith(ctx context.Context, s *etcdkv.Store, c *Committer, seen ClaimState, to string, why holderRecord) error {
+func forceWith(ctx context.Context, s *etcdkv.Store, c *lane.Committer, seen ClaimState, to string, why holderRecord) error {
 	txns := claimTxns{space: s.Keys(), keys: seen.keys}
 	fence := Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
 	for try := 0; ; try++ {

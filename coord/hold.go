@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // Hold is a claim that is held: a lock, a permit, or a leadership. It ends with
@@ -69,7 +70,7 @@ func (h *Hold) Context(parent context.Context) (context.Context, context.CancelF
 }
 
 // Commit applies ops only while the hold is current, as [Session.Commit] does.
-func (h *Hold) Commit(ctx context.Context, ops ...clientv3.Op) (Result, error) {
+func (h *Hold) Commit(ctx context.Context, ops ...clientv3.Op) (lane.Result, error) {
 	return h.c.s.Commit(ctx, []Fence{h.fence}, ops...)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // DeleteLeftovers deletes keys that belong to nothing any more, each only while that
@@ -29,10 +30,10 @@ import (
 // kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
 func DeleteLeftovers(ctx context.Context, s *etcdkv.Store, seen []*mvccpb.KeyValue) (errs []error) {
-	c, done := ownLane(ctx, s, "leftovers")
+	c, done := lane.OwnLane(ctx, s, "leftovers")
 	defer done()
 	errs = make([]error, len(seen))
-	pending := make([]*Pending, len(seen))
+	pending := make([]*lane.Pending, len(seen))
 	for i, kv := range seen {
 		txn, err := leftoverTxns{s.Keys()}.remove(kv)
 		if err != nil {

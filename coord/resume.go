@@ -63,7 +63,7 @@ func (s *Session) Leave(ctx context.Context) error {
 	s.end(fmt.Errorf("session left: %w", fault.ErrClosed))
 	err := s.book.Leave(ctx)
 	s.aside.close(ctx)
-	err = errors.Join(err, s.committer.drain(ctx))
+	err = errors.Join(err, s.committer.Drain(ctx))
 	s.renewer.Close()
 	s.wg.Wait()
 	if err = errors.Join(err, s.committer.Close(ctx)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // defaultTTL is the session TTL unless another is asked for.
@@ -95,7 +96,7 @@ type sessionRecord struct {
 // never comes back. Safe for concurrent use.
 type Session struct {
 	store     *etcdkv.Store
-	committer *Committer
+	committer *lane.Committer
 	book      *claims.Book
 	log       *zap.Logger
 	clock     clock
@@ -156,7 +157,7 @@ func openSession(ctx context.Context, store *etcdkv.Store, cfg SessionConfig) (*
 
 func newSession(store *etcdkv.Store, cfg SessionConfig, id string, lease clientv3.LeaseID, ttl time.Duration, rewound <-chan struct{}) *Session {
 	s := &Session{
-		store: store, committer: NewCommitter(store, cfg.Identity),
+		store: store, committer: lane.NewCommitter(store, cfg.Identity),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
 		id: id, identity: cfg.Identity, key: store.Keys().Session(id), lease: lease,
 		renewer: store.Renewer(lease), trust: trust{ttl: ttl},
@@ -247,7 +248,7 @@ func (s *Session) Store() *etcdkv.Store { return s.store }
 // Committer is what the session's claims and commits travel with. It outlives
 // the session's loss, so that claims can be given up under their fences, and
 // ends with Close.
-func (s *Session) Committer() *Committer { return s.committer }
+func (s *Session) Committer() *lane.Committer { return s.committer }
 
 // Done is closed when the session is over: lost, or Close began. It closes
 // before the server can have given the lease up, as long as clocks behave.
@@ -362,7 +363,7 @@ func (s *Session) Close(ctx context.Context) error {
 	defer stop()
 	err := s.book.Close(ctx, "")
 	s.aside.close(ctx)
-	err = errors.Join(err, s.committer.drain(ctx))
+	err = errors.Join(err, s.committer.Drain(ctx))
 	s.renewer.Close()
 	s.wg.Wait()
 	var revoked error

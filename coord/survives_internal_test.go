@@ -16,6 +16,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // session opens a session whose writes meet w's faults.
@@ -54,7 +55,7 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 			w := faultkv.NewWorld(t)
 			s := sessionIn(t, w)
 			lock := claimIn(t, w, "lock")
-			commit := func() (Result, error) {
+			commit := func() (lane.Result, error) {
 				return s.Commit(faultkv.Within(t), []Fence{lock}, clientv3.OpPut(w.Data+"effect", ""))
 			}
 			if _, err := commit(); err != nil { // opens the lane

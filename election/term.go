@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // Term is one uninterrupted leadership. Safe for concurrent use.
@@ -35,14 +36,14 @@ func (t *Term) Fence() coord.Fence { return t.hold.Fence() }
 func (t *Term) Session() string { return t.session.ID() }
 
 // Committer is what the term's commits travel with: see [coord.Session.Committer].
-func (t *Term) Committer() *coord.Committer { return t.session.Committer() }
+func (t *Term) Committer() *lane.Committer { return t.session.Committer() }
 
 // TTL is the granted TTL of the leader's session.
 func (t *Term) TTL() time.Duration { return t.session.TTL() }
 
 // Commit applies ops only while the term is current: see [coord.Session.Commit].
 // A deposed leader gets [coord.ErrFenced], however late its write arrives.
-func (t *Term) Commit(ctx context.Context, ops ...clientv3.Op) (coord.Result, error) {
+func (t *Term) Commit(ctx context.Context, ops ...clientv3.Op) (lane.Result, error) {
 	return t.hold.Commit(ctx, ops...)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/leasekit/leasekit/integration/history"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 const (
@@ -136,7 +137,7 @@ func (g *guest) overwriteOnce(ctx context.Context, s *coord.Session, next map[st
 	for i := range saturate {
 		s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
 	}
-	pending := map[string]*coord.Pending{}
+	pending := map[string]*lane.Pending{}
 	for range 3 {
 		what, op := put()
 		pending[what] = s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{op}, Origin: "order"})

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // Claim is one attempt at one job, owned by a session. It closes once: by
@@ -153,7 +154,7 @@ type claimTry struct {
 	s       *coord.Session
 	c       candidate
 	nonce   string
-	pending *coord.Pending // set before anything is left to the book
+	pending *lane.Pending // set before anything is left to the book
 }
 
 // leave gives the claim up that the try made, or may have made, behind the caller.
@@ -190,7 +191,7 @@ func (t *claimTry) end(ctx context.Context) error {
 }
 
 // claimed judges the answer to a claim.
-func (q *Queue) claimed(try *claimTry, n next, r coord.Result) (*Claim, error) {
+func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 	s, c := try.s, try.c
 	if !r.Succeeded {
 		s.Book().Untrack(try.nonce)

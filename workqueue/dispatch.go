@@ -11,13 +11,14 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // dispatching is one dispatcher's term.
 type dispatching struct {
 	q         *Queue
 	fence     coord.Fence // the leader's
-	committer *coord.Committer
+	committer *lane.Committer
 	ttl       time.Duration
 	prefetch  int
 }
@@ -95,7 +96,7 @@ func (d *dispatching) round(ctx context.Context, assignments []assignment) (made
 // sent is an assignment on its way.
 type sent struct {
 	txn     etcdkv.Txn
-	pending *coord.Pending
+	pending *lane.Pending
 	err     error
 }
 

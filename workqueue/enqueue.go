@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // Dedup says what counts as existing when a job is enqueued under an ID. The zero
@@ -132,7 +132,7 @@ type enqueueing struct {
 	q       *Queue
 	p       Params
 	record  *record
-	pending *coord.Pending
+	pending *lane.Pending
 }
 
 func (q *Queue) prepare(p Params) (*enqueueing, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // ImportBatch puts jobs back that [Queue.Export] wrote, whatever queue they came
@@ -75,7 +76,7 @@ type importing struct {
 	where   place
 	note    string
 	lease   clientv3.LeaseID
-	pending *coord.Pending
+	pending *lane.Pending
 }
 
 func (q *Queue) beginImport(ctx context.Context, line []byte, by By) (*importing, error) {
@@ -228,7 +229,7 @@ func (im *importing) settle(ctx context.Context, replace bool) error {
 }
 
 // judge looks at what is there under the ID, and tells what may make way.
-func (im *importing) judge(ctx context.Context, r coord.Result, replace bool) (seen importSeen, err error) {
+func (im *importing) judge(ctx context.Context, r lane.Result, replace bool) (seen importSeen, err error) {
 	for where := inJobs; where <= inDead; where++ {
 		kv := r.Get(int(where))
 		if kv == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // joint is what a caller adds to the Txn that completes a job.
@@ -99,7 +100,7 @@ var joinedPlaces = []place{inJobs, inDone, inDead}
 
 // inTheWay is the fence or the job because of which a Txn with j was refused, where its
 // own fence is current; nil means that it is none.
-func (j joint) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r coord.Result) error {
+func (j joint) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r lane.Result) error {
 	if err := coord.Refusal(r, append([]coord.Fence{own}, j.fences...)...); errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("%w: %w", errJoined, err)
 	}

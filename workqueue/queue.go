@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // maxTries bounds how often a call looks again after somebody else was faster.
@@ -113,7 +114,7 @@ type Queue struct {
 	store     *etcdkv.Store
 	keys      keyspace.QueueKeys
 	txns      txns
-	committer *coord.Committer
+	committer *lane.Committer
 	index     *index
 	retention *retention
 	backlog   backlog
@@ -154,7 +155,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	}
 	q := &Queue{
 		name: cfg.Queue, cfg: cfg, client: client, store: store, keys: keys, txns: txns{keys: keys, space: store.Keys()},
-		committer: coord.NewCommitter(store, cfg.Identity), index: newIndex(store.Keys(), cfg.Queue),
+		committer: lane.NewCommitter(store, cfg.Identity), index: newIndex(store.Keys(), cfg.Queue),
 		log: cfg.Logger.With(zap.String("queue", cfg.Queue)),
 	}
 	q.life, q.cancel = context.WithCancel(context.Background())

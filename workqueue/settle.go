@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // Complete ends the job with a result, under the claim's fence. It blocks until
@@ -243,7 +244,7 @@ type wayOut struct {
 	at        located
 	n         next
 	joined    joint
-	committer *coord.Committer
+	committer *lane.Committer
 	renewed   bool // a retention lease was gone
 }
 
@@ -271,7 +272,7 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 }
 
 // refused tells whose doing it is that a compare did not hold.
-func (w *wayOut) refused(ctx context.Context, r coord.Result) claims.Outcome {
+func (w *wayOut) refused(ctx context.Context, r lane.Result) claims.Outcome {
 	err := coord.Refusal(r, w.c.fence)
 	if errors.Is(err, coord.ErrFenced) {
 		return claims.Outcome{Verdict: claims.Fenced, Err: err}

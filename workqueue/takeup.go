@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // TakeUp returns the claim that a token proves, to go on with a job that another
@@ -80,7 +81,7 @@ func only(resp *clientv3.TxnResponse, i int) *mvccpb.KeyValue {
 
 // committer is what the claim's writes travel with: its session's, or the queue's
 // for a claim that was taken up.
-func (c *Claim) committer() *coord.Committer {
+func (c *Claim) committer() *lane.Committer {
 	if c.session == nil {
 		return c.q.committer
 	}

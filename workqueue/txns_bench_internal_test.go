@@ -17,6 +17,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // aloneJobs is how many jobs go through their lives together: as many as a batch holds.
@@ -82,7 +83,7 @@ type lives struct {
 	txns       txns
 	session    *coord.Session
 	retention  clientv3.LeaseID
-	committers []*coord.Committer
+	committers []*lane.Committer
 }
 
 func newLives(b *testing.B, client *clientv3.Client, root string, committers int) *lives {
@@ -100,7 +101,7 @@ func newLives(b *testing.B, client *clientv3.Client, root string, committers int
 		b.Fatal(err)
 	}
 	for i := range committers {
-		l.committers = append(l.committers, coord.NewCommitter(store, "alone-"+strconv.Itoa(i)))
+		l.committers = append(l.committers, lane.NewCommitter(store, "alone-"+strconv.Itoa(i)))
 	}
 	ctx, cancel := context.WithCancel(b.Context())
 	var watching sync.WaitGroup
@@ -154,7 +155,7 @@ func (l *lives) perSecond(b *testing.B, n int) float64 {
 }
 
 // live puts one batch of jobs through their lives.
-func (l *lives) live(ctx context.Context, c *coord.Committer) error {
+func (l *lives) live(ctx context.Context, c *lane.Committer) error {
 	jobs := make([]located, aloneJobs)
 	for i := range jobs {
 		jobs[i] = located{record: newRecord(Params{ID: keyspace.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
@@ -198,8 +199,8 @@ func (l *lives) complete(at located) (located, etcdkv.Txn, error) {
 
 // commitAll makes one step with each job. The first leaves at once, the others fill the
 // next flight.
-func commitAll(ctx context.Context, c *coord.Committer, jobs []located, step lifeStep) error {
-	pending := make([]*coord.Pending, len(jobs))
+func commitAll(ctx context.Context, c *lane.Committer, jobs []located, step lifeStep) error {
+	pending := make([]*lane.Pending, len(jobs))
 	for i := range jobs {
 		var txn etcdkv.Txn
 		var err error

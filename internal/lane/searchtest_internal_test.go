@@ -1,4 +1,4 @@
-package coord
+package lane
 
 import (
 	"strings"
@@ -75,10 +75,10 @@ var laneWorlds = []struct {
 // Txn is applied once at most, and what it read is what it read then.
 func TestExploreLanes(t *testing.T) {
 	limit := 6000
-	if laneRaces || testing.Short() {
+	if raceDetector || testing.Short() {
 		limit = 1500
 	}
-	if *exploreMoreLanes {
+	if *exploreMore {
 		limit = 2_000_000
 	}
 	for _, w := range laneWorlds {

@@ -1,4 +1,4 @@
-package coord
+package lane
 
 const (
 	maxBatchUnits = 112 // what etcd's budget leaves for units as deep as a claim

@@ -1,4 +1,4 @@
-package coord
+package lane
 
 import (
 	"context"
@@ -93,9 +93,9 @@ func NewCommitter(s *etcdkv.Store, identity string) *Committer {
 	}
 }
 
-// ownLane is a committer for one call, which resolves its lost answers, and how to
+// OwnLane is a committer for one call, which resolves its lost answers, and how to
 // close it, whatever has become of ctx by then.
-func ownLane(ctx context.Context, s *etcdkv.Store, identity string) (c *Committer, done func()) {
+func OwnLane(ctx context.Context, s *etcdkv.Store, identity string) (c *Committer, done func()) {
 	c = NewCommitter(s, identity)
 	return c, func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -312,7 +312,7 @@ func (c *Committer) forgetWithdrawn() {
 // returns, no goroutine is left. It takes little longer than ctx, and closing
 // twice is fine.
 func (c *Committer) Close(ctx context.Context) error {
-	err := c.drain(ctx)
+	err := c.Drain(ctx)
 	c.mu.Lock()
 	c.cancel() // under mu, so that no flight starts behind the Wait
 	c.mu.Unlock()
@@ -331,8 +331,8 @@ func (c *Committer) Close(ctx context.Context) error {
 	return errors.Join(err, c.endLanes(ctx))
 }
 
-// drain refuses new Txns and waits for those under way.
-func (c *Committer) drain(ctx context.Context) error {
+// Drain refuses new Txns and waits for those under way.
+func (c *Committer) Drain(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
 	c.kick()

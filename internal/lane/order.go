@@ -1,4 +1,4 @@
-package coord
+package lane
 
 // openKeys are the keys that an open flight touches: one whose outcome is not known
 // yet, or whose original may still arrive.

@@ -1,4 +1,4 @@
-package coord
+package lane
 
 import (
 	"context"
@@ -446,7 +446,7 @@ func TestCloseDrains(t *testing.T) {
 	queued := c.Go(faultkv.PutTxn(w.Data+"b", ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	faultkv.WantErr(t, c.drain(ctx), context.Canceled) // closed from here on, not drained yet
+	faultkv.WantErr(t, c.Drain(ctx), context.Canceled) // closed from here on, not drained yet
 	_, err := c.Do(faultkv.Within(t), faultkv.PutTxn(w.Data+"late", ""))
 	faultkv.WantErr(t, err, fault.ErrClosed)
 	var wg sync.WaitGroup

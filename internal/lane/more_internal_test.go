@@ -1,0 +1,7 @@
+package lane
+
+import (
+	"flag"
+)
+
+var exploreMore = flag.Bool("explore.more", false, "search the large worlds too: minutes")

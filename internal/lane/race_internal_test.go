@@ -1,0 +1,6 @@
+//go:build race
+
+package lane
+
+// raceDetector tells that everything takes many times as long.
+const raceDetector = true
