@@ -5,9 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
@@ -54,38 +52,6 @@ func TestOneLowAnswerIsNoRewind(t *testing.T) {
 	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, ErrHistoryRewound) {
 		t.Errorf("after a rewind: %v", err)
 	}
-}
-
-// oneKey lets its user read the range [key, end) and nothing else, as a role of etcd
-// does, and carries reading Txns, all of which find nothing.
-type oneKey struct {
-	*stubEtcd
-	key, end string
-}
-
-func (b *oneKey) may(key string, opts ...clientv3.OpOption) bool {
-	op := clientv3.OpGet(key, opts...)
-	return b.key <= key && string(op.RangeBytes()) <= b.end && key < b.end
-}
-
-func (b *oneKey) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	if !b.may(key, opts...) {
-		return nil, rpctypes.ErrPermissionDenied
-	}
-	return b.stubEtcd.Get(ctx, key, opts...)
-}
-
-func (b *oneKey) Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
-	if !b.may(from, opts...) {
-		return nil, rpctypes.ErrPermissionDenied
-	}
-	return b.stubEtcd.Scan(ctx, from, each, opts...)
-}
-
-func (b *oneKey) Txn(context.Context, etcdkv.Txn) (*clientv3.TxnResponse, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return &clientv3.TxnResponse{Header: &pb.ResponseHeader{Revision: b.rev}}, nil
 }
 
 // A role need not read meta, nor anything but what it asks for: whatever request meets
@@ -145,40 +111,10 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 	}
 }
 
-// A watch that is answered from an older history has that confirmed by what it watches.
-func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
-	const prefix = "/leasekit/q/"
-	for _, watched := range []string{prefix, prefix + "config"} {
-		keys, err := keyspace.New("")
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := &oneKey{stubEtcd: newStubEtcd(), key: watched, end: clientv3.GetPrefixRangeEnd(watched)}
-		s := etcdkv.NewStoreOn(b, keys, nil)
-		m := NewMirror(s, 0, 0)
-		m.Add(watched, &revisions{})
-		f := m.feeds[0]
-		if err := m.list(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
-		rewound := s.Rewound()
-		b.rewind(60)
-		created := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: b.rev}, Created: true}
-		if err := m.take(t.Context(), f, created, s.Seen()); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-rewound:
-		default:
-			t.Errorf("watching %s, the rewind was not announced", watched)
-		}
-	}
-}
-
 // A claim that comes while Close gives the others back must not slip in behind it.
 func TestNothingIsEnteredBehindClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newStubEtcd().open(t, SessionConfig{})
+		s := openOn(t, newStubEtcd(), SessionConfig{})
 		if err := s.book.Close(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}

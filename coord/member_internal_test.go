@@ -15,7 +15,7 @@ import (
 // memberOn returns a member whose sessions are opened on e.
 func memberOn(e *stubEtcd) *Member {
 	m := NewMember(nil, SessionConfig{})
-	m.open = func(ctx context.Context) (*Session, error) { return e.tryOpen(ctx, m.cfg) }
+	m.open = func(ctx context.Context) (*Session, error) { return tryOpenOn(ctx, e, m.cfg) }
 	return m
 }
 
@@ -178,7 +178,7 @@ func TestMemberEndsWhenItsFirstSessionIsDenied(t *testing.T) {
 			if opened++; opened == 2 {
 				return nil, denied // somebody changes the roles, and back
 			}
-			return e.tryOpen(ctx, m.cfg)
+			return tryOpenOn(ctx, e, m.cfg)
 		}
 		run(t, m)
 		s, err := m.Session(t.Context())

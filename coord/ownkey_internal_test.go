@@ -6,7 +6,7 @@ import "testing"
 func TestAnotherKeyOfTheSameNameIsNotTheSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := newStubEtcd()
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		if _, ok := s.keyExists(); !ok {
 			t.Error("the session's own key is not there")
 		}

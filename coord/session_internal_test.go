@@ -46,7 +46,7 @@ func TestSurvives_28_RenewalErrorsAreNotFinal(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				e := newStubEtcd()
 				e.renewal = failing
-				s := e.open(t, SessionConfig{})
+				s := openOn(t, e, SessionConfig{})
 				began := time.Now()
 				<-s.Done()
 				if got := time.Since(began); got != window {
@@ -79,7 +79,7 @@ func TestRenewalsResumeAfterErrors(t *testing.T) {
 					}
 					return e.ttl, nil
 				}
-				s := e.open(t, SessionConfig{})
+				s := openOn(t, e, SessionConfig{})
 				select {
 				case <-s.Done():
 					t.Errorf("lost after %v: %v", time.Since(opened), s.Err())
@@ -96,7 +96,7 @@ func TestOnlyATTLOfZeroIsFinal(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				e := newStubEtcd()
 				e.renewal = afterFirst(func(context.Context, int) (int64, error) { return ttl, nil })
-				s := e.open(t, SessionConfig{})
+				s := openOn(t, e, SessionConfig{})
 				began := time.Now()
 				<-s.Done()
 				if got, want := time.Since(began), 2500*time.Millisecond; got != want {
@@ -120,7 +120,7 @@ func TestALateAnswerRevivesNothing(t *testing.T) {
 			<-gate
 			return e.ttl, nil
 		})
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		<-s.Done()
 		close(gate)
 		synctest.Wait()
@@ -142,7 +142,7 @@ func TestTheWindowIsAnchoredAtTheSendTime(t *testing.T) {
 			<-time.After(slow)
 			return e.ttl, nil
 		}
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		if got, want := s.Remaining(), window-slow; got != want {
 			t.Errorf("got %v remaining, want %v", got, want)
 		}
@@ -179,7 +179,7 @@ func TestSurvives_49_SuspendedMachine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := &skewedClock{read: systemClock()}
 		e := newStubEtcd()
-		s := e.open(t, SessionConfig{clock: clock.now})
+		s := openOn(t, e, SessionConfig{clock: clock.now})
 		work, cancel := s.Context(t.Context())
 		defer cancel()
 		clock.jump(60 * time.Second) // the monotonic clock stood still
@@ -202,7 +202,7 @@ func TestSurvives_49_SuspendedMachine(t *testing.T) {
 func TestASuspendIsNoticedWithoutAsking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := &skewedClock{read: systemClock()}
-		s := newStubEtcd().open(t, SessionConfig{clock: clock.now})
+		s := openOn(t, newStubEtcd(), SessionConfig{clock: clock.now})
 		clock.jump(60 * time.Second)
 		began := time.Now()
 		<-s.Done()
@@ -215,7 +215,7 @@ func TestASuspendIsNoticedWithoutAsking(t *testing.T) {
 func TestAWallClockThatJumpsBackIsHarmless(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := &skewedClock{read: systemClock()}
-		s := newStubEtcd().open(t, SessionConfig{clock: clock.now})
+		s := openOn(t, newStubEtcd(), SessionConfig{clock: clock.now})
 		clock.jump(-time.Hour)
 		select {
 		case <-s.Done():
@@ -228,7 +228,7 @@ func TestAWallClockThatJumpsBackIsHarmless(t *testing.T) {
 func TestSurvives_39_HeartbeatsAreRenewalsAndNothingElse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := newStubEtcd()
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		before := map[string]int{}
 		for _, c := range []string{"txn", "get", "grant", "watch"} {
 			before[c] = e.count(c)
@@ -253,7 +253,7 @@ func TestAKeyThatIsGoneEndsTheSession(t *testing.T) {
 	t.Run("seen by the watch", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			e := newStubEtcd()
-			s := e.open(t, SessionConfig{})
+			s := openOn(t, e, SessionConfig{})
 			synctest.Wait()
 			e.delete(s.key)
 			synctest.Wait()
@@ -271,7 +271,7 @@ func TestAKeyThatIsGoneEndsTheSession(t *testing.T) {
 				}
 				return e.ttl, nil
 			}
-			s := e.open(t, SessionConfig{})
+			s := openOn(t, e, SessionConfig{})
 			synctest.Wait()
 			e.deleteSilently(s.key)
 			began := time.Now()
@@ -293,7 +293,7 @@ func TestARewindEndsTheSession(t *testing.T) {
 			}
 			return e.ttl, nil
 		}
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		<-s.Done()
 		if err := s.Err(); !errors.Is(err, ErrHistoryRewound) || !errors.Is(err, ErrSessionLost) {
 			t.Errorf("got %v, want ErrHistoryRewound, which is a lost session too", err)
@@ -307,7 +307,7 @@ func TestContextCauses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := newStubEtcd()
 		e.renewal = afterFirst(silent)
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		parent, cancelParent := context.WithCancelCause(context.WithValue(t.Context(), parentKey{}, "v"))
 		ofParent, cancel := s.Context(parent)
 		defer cancel()
@@ -334,7 +334,7 @@ func TestContextCauses(t *testing.T) {
 
 func TestCloseEndsContexts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := newStubEtcd().open(t, SessionConfig{})
+		s := openOn(t, newStubEtcd(), SessionConfig{})
 		work, cancel := s.Context(t.Context())
 		defer cancel()
 		if err := s.Close(t.Context()); err != nil {
@@ -355,7 +355,7 @@ func TestCloseEndsContexts(t *testing.T) {
 func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := newStubEtcd()
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		gate := make(chan struct{})
 		released := 0
 		if err := s.Keep("held", func(context.Context) error { <-gate; released++; return nil }); err != nil {
@@ -397,7 +397,7 @@ func TestCloseAfterLossKeepsTheCause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := newStubEtcd()
 		e.renewal = afterFirst(silent)
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		<-s.Done()
 		if err := s.Track("n", nil); !errors.Is(err, ErrSessionLost) {
 			t.Errorf("adopt after loss: got %v", err)
@@ -421,7 +421,7 @@ func TestASessionThatNeverGetsAnAnswerIsNotOpened(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		began := time.Now()
-		s, err := e.tryOpen(ctx, SessionConfig{})
+		s, err := tryOpenOn(ctx, e, SessionConfig{})
 		if s != nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, %v", s, err)
 		}
@@ -438,7 +438,7 @@ func TestASessionThatNeverGetsAnAnswerIsNotOpened(t *testing.T) {
 func TestSessionHealthz(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		e := newStubEtcd()
-		s := e.open(t, SessionConfig{})
+		s := openOn(t, e, SessionConfig{})
 		if err := s.Healthz(); err != nil {
 			t.Errorf("a new session: %v", err)
 		}

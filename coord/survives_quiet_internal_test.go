@@ -32,7 +32,7 @@ func TestSurvives_29_NobodyListens(t *testing.T) {
 					}
 					return e.ttl, nil
 				}
-				s := e.open(t, SessionConfig{Logger: zap.New(core)})
+				s := openOn(t, e, SessionConfig{Logger: zap.New(core)})
 				for minute := range 60 {
 					select {
 					case <-s.Done():

@@ -4,11 +4,10 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"testing"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -42,30 +41,6 @@ func newStubEtcd() *stubEtcd {
 		ttl: 10, rev: 100, keys: map[string]*mvccpb.KeyValue{}, calls: map[string]int{},
 		watchers: map[string][]chan clientv3.WatchResponse{},
 	}
-}
-
-// open opens a session with the stub's TTL.
-func (e *stubEtcd) open(t *testing.T, cfg SessionConfig) *Session {
-	t.Helper()
-	s, err := e.tryOpen(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return s
-}
-
-func (e *stubEtcd) tryOpen(ctx context.Context, cfg SessionConfig) (*Session, error) {
-	cfg.TTL = time.Duration(e.ttl) * time.Second
-	keys, err := keyspace.New("")
-	if err != nil {
-		return nil, err
-	}
-	return openSession(ctx, etcdkv.NewStoreOn(e, keys, nil), cfg.withDefaults())
 }
 
 func (e *stubEtcd) count(call string) int {
@@ -199,3 +174,35 @@ func (r stubRenewer) Renew(ctx context.Context) (int64, error) {
 }
 
 func (r stubRenewer) Close() { r.called("renewer.close") }
+
+// oneKey lets its user read the range [key, end) and nothing else, as a role of etcd
+// does, and carries reading Txns, all of which find nothing.
+type oneKey struct {
+	*stubEtcd
+	key, end string
+}
+
+func (b *oneKey) may(key string, opts ...clientv3.OpOption) bool {
+	op := clientv3.OpGet(key, opts...)
+	return b.key <= key && string(op.RangeBytes()) <= b.end && key < b.end
+}
+
+func (b *oneKey) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	if !b.may(key, opts...) {
+		return nil, rpctypes.ErrPermissionDenied
+	}
+	return b.stubEtcd.Get(ctx, key, opts...)
+}
+
+func (b *oneKey) Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error) {
+	if !b.may(from, opts...) {
+		return nil, rpctypes.ErrPermissionDenied
+	}
+	return b.stubEtcd.Scan(ctx, from, each, opts...)
+}
+
+func (b *oneKey) Txn(context.Context, etcdkv.Txn) (*clientv3.TxnResponse, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return &clientv3.TxnResponse{Header: &pb.ResponseHeader{Revision: b.rev}}, nil
+}

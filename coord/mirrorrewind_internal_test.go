@@ -1,0 +1,41 @@
+package coord
+
+import (
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/keyspace"
+)
+
+// A watch that is answered from an older history has that confirmed by what it watches.
+func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
+	const prefix = "/leasekit/q/"
+	for _, watched := range []string{prefix, prefix + "config"} {
+		keys, err := keyspace.New("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &oneKey{stubEtcd: newStubEtcd(), key: watched, end: clientv3.GetPrefixRangeEnd(watched)}
+		s := etcdkv.NewStoreOn(b, keys, nil)
+		m := NewMirror(s, 0, 0)
+		m.Add(watched, &revisions{})
+		f := m.feeds[0]
+		if err := m.list(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		rewound := s.Rewound()
+		b.rewind(60)
+		created := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: b.rev}, Created: true}
+		if err := m.take(t.Context(), f, created, s.Seen()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-rewound:
+		default:
+			t.Errorf("watching %s, the rewind was not announced", watched)
+		}
+	}
+}
