@@ -10,16 +10,17 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/stubetcd"
 )
 
 // lowOnce gives one get a revision that is too low.
 type lowOnce struct {
-	*stubEtcd
+	*stubetcd.Etcd
 	by int64
 }
 
 func (b *lowOnce) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	resp, err := b.stubEtcd.Get(ctx, key, opts...)
+	resp, err := b.Etcd.Get(ctx, key, opts...)
 	if err == nil {
 		resp.Header.Revision -= b.by
 		b.by = 0
@@ -34,7 +35,7 @@ func TestOneLowAnswerIsNoRewind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &lowOnce{stubEtcd: newStubEtcd()}
+	b := &lowOnce{Etcd: stubetcd.New()}
 	s := etcdkv.NewStoreOn(b, keys, nil)
 	rewound := s.Rewound()
 	for _, by := range []int64{0, 60, 0} {
@@ -48,7 +49,7 @@ func TestOneLowAnswerIsNoRewind(t *testing.T) {
 		t.Error("a rewind was announced")
 	default:
 	}
-	b.rewind(60)
+	b.Rewind(60)
 	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, ErrHistoryRewound) {
 		t.Errorf("after a rewind: %v", err)
 	}
@@ -92,13 +93,13 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := &oneKey{stubEtcd: newStubEtcd(), key: prefix, end: clientv3.GetPrefixRangeEnd(prefix)}
+			b := &stubetcd.OneKey{Etcd: stubetcd.New(), Key: prefix, End: clientv3.GetPrefixRangeEnd(prefix)}
 			s := etcdkv.NewStoreOn(b, keys, nil)
 			rewound := s.Rewound()
 			if err := ask(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			b.rewind(60)
+			b.Rewind(60)
 			if err := ask(t.Context(), s); !errors.Is(err, ErrHistoryRewound) {
 				t.Errorf("after a rewind: %v", err)
 			}
@@ -114,7 +115,7 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 // A claim that comes while Close gives the others back must not slip in behind it.
 func TestNothingIsEnteredBehindClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := openOn(t, newStubEtcd(), SessionConfig{})
+		s := openOn(t, stubetcd.New(), SessionConfig{})
 		if err := s.book.Close(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/leasekit/leasekit/internal/stubetcd"
 )
 
 // memberOn returns a member whose sessions are opened on e.
-func memberOn(e *stubEtcd) *Member {
+func memberOn(e *stubetcd.Etcd) *Member {
 	m := NewMember(nil, SessionConfig{})
 	m.open = func(ctx context.Context) (*Session, error) { return tryOpenOn(ctx, e, m.cfg) }
 	return m
@@ -37,7 +39,7 @@ func run(t *testing.T, m *Member) (stop func() error) {
 
 func TestMemberReplacesLostSessions(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
+		e := stubetcd.New()
 		m := memberOn(e)
 		stop := run(t, m)
 		seen := map[string]bool{}
@@ -52,7 +54,7 @@ func TestMemberReplacesLostSessions(t *testing.T) {
 			}
 			seen[s.ID()], last = true, s
 			synctest.Wait()
-			e.delete(s.key)
+			e.Delete(s.key)
 			<-s.Done()
 		}
 		next, err := m.Session(t.Context())
@@ -62,7 +64,7 @@ func TestMemberReplacesLostSessions(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Errorf("run: %v", err)
 		}
-		if got := e.count("revoke"); got != 11 {
+		if got := e.Count("revoke"); got != 11 {
 			t.Errorf("%d sessions were closed, want all 11", got)
 		}
 		if _, err := m.Session(t.Context()); !errors.Is(err, ErrClosed) {
@@ -73,11 +75,11 @@ func TestMemberReplacesLostSessions(t *testing.T) {
 
 func TestMemberDoesNotReplaceInAHotLoop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
-		e.renewal = func(_ context.Context, n int) (int64, error) { return e.ttl * int64(n%2), nil }
+		e := stubetcd.New()
+		e.Renewal = func(_ context.Context, n int) (int64, error) { return e.TTL * int64(n%2), nil }
 		stop := run(t, memberOn(e))
 		<-time.After(time.Minute)
-		if got := e.count("grant"); got < 10 || got > 120 {
+		if got := e.Count("grant"); got < 10 || got > 120 {
 			t.Errorf("%d sessions were opened in a minute, each lost at its second renewal", got)
 		}
 		if err := stop(); err != nil {
@@ -88,8 +90,8 @@ func TestMemberDoesNotReplaceInAHotLoop(t *testing.T) {
 
 func TestMemberSessionReturnsByItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
-		e.renewal = silent // nothing ever opens
+		e := stubetcd.New()
+		e.Renewal = silent // nothing ever opens
 		m := memberOn(e)
 		stop := run(t, m)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
@@ -115,7 +117,7 @@ func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
 	for name, forgets := range map[string]bool{"forgotten": true, "never forgotten": false} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				e := newStubEtcd()
+				e := stubetcd.New()
 				m := memberOn(e)
 				stop := run(t, m)
 				old, err := m.Session(t.Context())
@@ -126,13 +128,13 @@ func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				e.delete(old.key)
+				e.Delete(old.key)
 				<-old.Done()
 				if next, err := m.Session(t.Context()); err != nil || next == old {
 					t.Fatalf("got %v, %v, want a successor", next, err)
 				}
 				<-time.After(5 * time.Second)
-				if got := e.count("revoke"); got != 0 {
+				if got := e.Count("revoke"); got != 0 {
 					t.Errorf("closed while it held a claim: %d revocations", got)
 				}
 				if forgets {
@@ -141,7 +143,7 @@ func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
 					<-time.After(old.TTL())
 				}
 				synctest.Wait()
-				if got := e.count("revoke"); got != 1 {
+				if got := e.Count("revoke"); got != 1 {
 					t.Errorf("not closed behind: %d revocations", got)
 				}
 				if err := stop(); err != nil {
@@ -164,7 +166,7 @@ func TestMemberEndsOnlyForAHopelessConfiguration(t *testing.T) {
 
 func TestMemberEndsWhenItsFirstSessionIsDenied(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
+		e := stubetcd.New()
 		m := memberOn(e)
 		denied := rpctypes.ErrPermissionDenied
 		m.open = func(context.Context) (*Session, error) { return nil, fmt.Errorf("open session: %w", denied) }
@@ -186,7 +188,7 @@ func TestMemberEndsWhenItsFirstSessionIsDenied(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		e.delete(s.key)
+		e.Delete(s.key)
 		<-s.Done()
 		if _, err := m.Session(t.Context()); err != nil || opened != 3 {
 			t.Errorf("denied later: got %v after %d tries", err, opened)

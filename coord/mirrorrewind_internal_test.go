@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/stubetcd"
 )
 
 // A watch that is answered from an older history has that confirmed by what it watches.
@@ -18,7 +19,7 @@ func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &oneKey{stubEtcd: newStubEtcd(), key: watched, end: clientv3.GetPrefixRangeEnd(watched)}
+		b := &stubetcd.OneKey{Etcd: stubetcd.New(), Key: watched, End: clientv3.GetPrefixRangeEnd(watched)}
 		s := etcdkv.NewStoreOn(b, keys, nil)
 		m := NewMirror(s, 0, 0)
 		m.Add(watched, &revisions{})
@@ -27,8 +28,8 @@ func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		rewound := s.Rewound()
-		b.rewind(60)
-		created := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: b.rev}, Created: true}
+		b.Rewind(60)
+		created := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: b.Rev}, Created: true}
 		if err := m.take(t.Context(), f, created, s.Seen()); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/leasekit/leasekit/internal/stubetcd"
 )
 
 // The window of a TTL of 10 s: nothing was answered since the first renewal.
@@ -44,8 +46,8 @@ func TestSurvives_28_RenewalErrorsAreNotFinal(t *testing.T) {
 		failing := afterFirst(func(context.Context, int) (int64, error) { return 0, status.Error(code, "not primary") })
 		t.Run(code.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				e := newStubEtcd()
-				e.renewal = failing
+				e := stubetcd.New()
+				e.Renewal = failing
 				s := openOn(t, e, SessionConfig{})
 				began := time.Now()
 				<-s.Done()
@@ -55,7 +57,7 @@ func TestSurvives_28_RenewalErrorsAreNotFinal(t *testing.T) {
 				if err := s.Err(); !errors.Is(err, ErrSessionLost) {
 					t.Errorf("got %v, want ErrSessionLost", err)
 				}
-				if got := e.count("renew"); got < 5 || got > 40 {
+				if got := e.Count("renew"); got < 5 || got > 40 {
 					t.Errorf("%d renewals were sent in the window, want a few, not a hot loop", got)
 				}
 			})
@@ -65,19 +67,19 @@ func TestSurvives_28_RenewalErrorsAreNotFinal(t *testing.T) {
 
 func TestRenewalsResumeAfterErrors(t *testing.T) {
 	for name, fate := range map[string]func(context.Context, int) (int64, error){
-		"refused": func(context.Context, int) (int64, error) { return 0, errUnavailable },
+		"refused": func(context.Context, int) (int64, error) { return 0, stubetcd.ErrUnavailable },
 		"silent":  silent,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				e := newStubEtcd()
+				e := stubetcd.New()
 				opened := time.Now()
-				e.renewal = func(ctx context.Context, n int) (int64, error) {
+				e.Renewal = func(ctx context.Context, n int) (int64, error) {
 					// Down for 4 s of every 11.
 					if d := time.Since(opened) % (11 * time.Second); n > 1 && d > 7*time.Second {
 						return fate(ctx, n)
 					}
-					return e.ttl, nil
+					return e.TTL, nil
 				}
 				s := openOn(t, e, SessionConfig{})
 				select {
@@ -94,8 +96,8 @@ func TestOnlyATTLOfZeroIsFinal(t *testing.T) {
 	for _, ttl := range []int64{0, -1} {
 		t.Run(fmt.Sprint(ttl), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				e := newStubEtcd()
-				e.renewal = afterFirst(func(context.Context, int) (int64, error) { return ttl, nil })
+				e := stubetcd.New()
+				e.Renewal = afterFirst(func(context.Context, int) (int64, error) { return ttl, nil })
 				s := openOn(t, e, SessionConfig{})
 				began := time.Now()
 				<-s.Done()
@@ -114,11 +116,11 @@ func TestOnlyATTLOfZeroIsFinal(t *testing.T) {
 // nobody has looked at the clock in between.
 func TestALateAnswerRevivesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
+		e := stubetcd.New()
 		gate := make(chan struct{})
-		e.renewal = afterFirst(func(context.Context, int) (int64, error) {
+		e.Renewal = afterFirst(func(context.Context, int) (int64, error) {
 			<-gate
-			return e.ttl, nil
+			return e.TTL, nil
 		})
 		s := openOn(t, e, SessionConfig{})
 		<-s.Done()
@@ -133,14 +135,14 @@ func TestALateAnswerRevivesNothing(t *testing.T) {
 // The window starts when a renewal is sent, not when it is answered.
 func TestTheWindowIsAnchoredAtTheSendTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
+		e := stubetcd.New()
 		const slow = 900 * time.Millisecond
-		e.renewal = func(ctx context.Context, n int) (int64, error) {
+		e.Renewal = func(ctx context.Context, n int) (int64, error) {
 			if n > 1 {
 				return silent(ctx, n)
 			}
 			<-time.After(slow)
-			return e.ttl, nil
+			return e.TTL, nil
 		}
 		s := openOn(t, e, SessionConfig{})
 		if got, want := s.Remaining(), window-slow; got != want {
@@ -178,7 +180,7 @@ func (c *skewedClock) jump(d time.Duration) {
 func TestSurvives_49_SuspendedMachine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := &skewedClock{read: systemClock()}
-		e := newStubEtcd()
+		e := stubetcd.New()
 		s := openOn(t, e, SessionConfig{clock: clock.now})
 		work, cancel := s.Context(t.Context())
 		defer cancel()
@@ -202,7 +204,7 @@ func TestSurvives_49_SuspendedMachine(t *testing.T) {
 func TestASuspendIsNoticedWithoutAsking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := &skewedClock{read: systemClock()}
-		s := openOn(t, newStubEtcd(), SessionConfig{clock: clock.now})
+		s := openOn(t, stubetcd.New(), SessionConfig{clock: clock.now})
 		clock.jump(60 * time.Second)
 		began := time.Now()
 		<-s.Done()
@@ -215,7 +217,7 @@ func TestASuspendIsNoticedWithoutAsking(t *testing.T) {
 func TestAWallClockThatJumpsBackIsHarmless(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		clock := &skewedClock{read: systemClock()}
-		s := openOn(t, newStubEtcd(), SessionConfig{clock: clock.now})
+		s := openOn(t, stubetcd.New(), SessionConfig{clock: clock.now})
 		clock.jump(-time.Hour)
 		select {
 		case <-s.Done():
@@ -227,11 +229,11 @@ func TestAWallClockThatJumpsBackIsHarmless(t *testing.T) {
 
 func TestSurvives_39_HeartbeatsAreRenewalsAndNothingElse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
+		e := stubetcd.New()
 		s := openOn(t, e, SessionConfig{})
 		before := map[string]int{}
 		for _, c := range []string{"txn", "get", "grant", "watch"} {
-			before[c] = e.count(c)
+			before[c] = e.Count(c)
 		}
 		select {
 		case <-s.Done():
@@ -239,11 +241,11 @@ func TestSurvives_39_HeartbeatsAreRenewalsAndNothingElse(t *testing.T) {
 		case <-time.After(time.Hour):
 		}
 		for c, n := range before {
-			if got := e.count(c); c != "watch" && got != n {
+			if got := e.Count(c); c != "watch" && got != n {
 				t.Errorf("an idle hour cost %d calls of %s", got-n, c)
 			}
 		}
-		if got := e.count("renew"); got < 1400 || got > 1500 {
+		if got := e.Count("renew"); got < 1400 || got > 1500 {
 			t.Errorf("got %d renewals in an hour, want one every 2.5 s", got)
 		}
 	})
@@ -252,10 +254,10 @@ func TestSurvives_39_HeartbeatsAreRenewalsAndNothingElse(t *testing.T) {
 func TestAKeyThatIsGoneEndsTheSession(t *testing.T) {
 	t.Run("seen by the watch", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
-			e := newStubEtcd()
+			e := stubetcd.New()
 			s := openOn(t, e, SessionConfig{})
 			synctest.Wait()
-			e.delete(s.key)
+			e.Delete(s.key)
 			synctest.Wait()
 			if err := s.Err(); !errors.Is(err, ErrSessionLost) {
 				t.Errorf("got %v", err)
@@ -264,16 +266,16 @@ func TestAKeyThatIsGoneEndsTheSession(t *testing.T) {
 	})
 	t.Run("missed by the watch, renewals stumbled", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
-			e := newStubEtcd()
-			e.renewal = func(_ context.Context, n int) (int64, error) {
+			e := stubetcd.New()
+			e.Renewal = func(_ context.Context, n int) (int64, error) {
 				if n == 3 {
-					return 0, errUnavailable
+					return 0, stubetcd.ErrUnavailable
 				}
-				return e.ttl, nil
+				return e.TTL, nil
 			}
 			s := openOn(t, e, SessionConfig{})
 			synctest.Wait()
-			e.deleteSilently(s.key)
+			e.DeleteSilently(s.key)
 			began := time.Now()
 			<-s.Done()
 			if got := time.Since(began); got > 6*time.Second {
@@ -285,13 +287,13 @@ func TestAKeyThatIsGoneEndsTheSession(t *testing.T) {
 
 func TestARewindEndsTheSession(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
-		e.renewal = func(_ context.Context, n int) (int64, error) {
+		e := stubetcd.New()
+		e.Renewal = func(_ context.Context, n int) (int64, error) {
 			if n == 3 { // the server restarts, with older data
-				e.rewind(50)
-				return 0, errUnavailable
+				e.Rewind(50)
+				return 0, stubetcd.ErrUnavailable
 			}
-			return e.ttl, nil
+			return e.TTL, nil
 		}
 		s := openOn(t, e, SessionConfig{})
 		<-s.Done()
@@ -305,8 +307,8 @@ func TestContextCauses(t *testing.T) {
 	type parentKey struct{}
 	errParent := errors.New("drained")
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
-		e.renewal = afterFirst(silent)
+		e := stubetcd.New()
+		e.Renewal = afterFirst(silent)
 		s := openOn(t, e, SessionConfig{})
 		parent, cancelParent := context.WithCancelCause(context.WithValue(t.Context(), parentKey{}, "v"))
 		ofParent, cancel := s.Context(parent)
@@ -334,7 +336,7 @@ func TestContextCauses(t *testing.T) {
 
 func TestCloseEndsContexts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := openOn(t, newStubEtcd(), SessionConfig{})
+		s := openOn(t, stubetcd.New(), SessionConfig{})
 		work, cancel := s.Context(t.Context())
 		defer cancel()
 		if err := s.Close(t.Context()); err != nil {
@@ -354,7 +356,7 @@ func TestCloseEndsContexts(t *testing.T) {
 
 func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
+		e := stubetcd.New()
 		s := openOn(t, e, SessionConfig{})
 		gate := make(chan struct{})
 		released := 0
@@ -383,7 +385,7 @@ func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 		}
 		close(gate)
 		wg.Wait()
-		if got := e.count("revoke"); released != 1 || got != 1 {
+		if got := e.Count("revoke"); released != 1 || got != 1 {
 			t.Errorf("released %d times, revoked %d times, want once", released, got)
 		}
 		if err := s.Close(t.Context()); err != nil {
@@ -395,8 +397,8 @@ func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 // A lost session that is closed late keeps saying why it ended.
 func TestCloseAfterLossKeepsTheCause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
-		e.renewal = afterFirst(silent)
+		e := stubetcd.New()
+		e.Renewal = afterFirst(silent)
 		s := openOn(t, e, SessionConfig{})
 		<-s.Done()
 		if err := s.Track("n", nil); !errors.Is(err, ErrSessionLost) {
@@ -408,7 +410,7 @@ func TestCloseAfterLossKeepsTheCause(t *testing.T) {
 		if err := s.Err(); !errors.Is(err, ErrSessionLost) || errors.Is(err, ErrClosed) {
 			t.Errorf("got %v, want the loss", err)
 		}
-		if e.count("revoke") != 1 {
+		if e.Count("revoke") != 1 {
 			t.Error("the lease of a lost session was not revoked by Close")
 		}
 	})
@@ -416,8 +418,8 @@ func TestCloseAfterLossKeepsTheCause(t *testing.T) {
 
 func TestASessionThatNeverGetsAnAnswerIsNotOpened(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
-		e.renewal = silent
+		e := stubetcd.New()
+		e.Renewal = silent
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		began := time.Now()
@@ -428,7 +430,7 @@ func TestASessionThatNeverGetsAnAnswerIsNotOpened(t *testing.T) {
 		if got := time.Since(began); got < 20*time.Second || got > 22*time.Second {
 			t.Errorf("gave up after %v", got)
 		}
-		if e.count("revoke") != 1 {
+		if e.Count("revoke") != 1 {
 			t.Error("the lease was left behind")
 		}
 	})
@@ -437,7 +439,7 @@ func TestASessionThatNeverGetsAnAnswerIsNotOpened(t *testing.T) {
 // A session is well while it lives and every claim of it has somebody who can end it.
 func TestSessionHealthz(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		e := newStubEtcd()
+		e := stubetcd.New()
 		s := openOn(t, e, SessionConfig{})
 		if err := s.Healthz(); err != nil {
 			t.Errorf("a new session: %v", err)
@@ -464,7 +466,7 @@ func TestSessionHealthz(t *testing.T) {
 		if err := s.Healthz(); err != nil {
 			t.Errorf("once it is ended: %v", err)
 		}
-		e.delete(s.key)
+		e.Delete(s.key)
 		<-s.Done()
 		if err := s.Healthz(); !errors.Is(err, ErrSessionLost) {
 			t.Errorf("a lost session: got %v", err)

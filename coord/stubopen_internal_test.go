@@ -7,10 +7,11 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/stubetcd"
 )
 
 // openOn opens a session with the stub's TTL.
-func openOn(t *testing.T, e *stubEtcd, cfg SessionConfig) *Session {
+func openOn(t *testing.T, e *stubetcd.Etcd, cfg SessionConfig) *Session {
 	t.Helper()
 	s, err := tryOpenOn(t.Context(), e, cfg)
 	if err != nil {
@@ -24,8 +25,8 @@ func openOn(t *testing.T, e *stubEtcd, cfg SessionConfig) *Session {
 	return s
 }
 
-func tryOpenOn(ctx context.Context, e *stubEtcd, cfg SessionConfig) (*Session, error) {
-	cfg.TTL = time.Duration(e.ttl) * time.Second
+func tryOpenOn(ctx context.Context, e *stubetcd.Etcd, cfg SessionConfig) (*Session, error) {
+	cfg.TTL = time.Duration(e.TTL) * time.Second
 	keys, err := keyspace.New("")
 	if err != nil {
 		return nil, err

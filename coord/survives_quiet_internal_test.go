@@ -9,6 +9,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasekit/leasekit/internal/stubetcd"
 )
 
 // Nobody looks at a session for a minute, nor for an hour: there is no queue of
@@ -25,12 +27,12 @@ func TestSurvives_29_NobodyListens(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				core, logs := observer.New(zapcore.DebugLevel)
-				e := newStubEtcd()
-				e.renewal = func(_ context.Context, n int) (int64, error) {
+				e := stubetcd.New()
+				e.Renewal = func(_ context.Context, n int) (int64, error) {
 					if tc.failing && n > 1 && n%2 == 0 {
-						return 0, errUnavailable
+						return 0, stubetcd.ErrUnavailable
 					}
-					return e.ttl, nil
+					return e.TTL, nil
 				}
 				s := openOn(t, e, SessionConfig{Logger: zap.New(core)})
 				for minute := range 60 {
