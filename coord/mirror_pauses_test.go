@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 // Pauses that nobody can mean end neither the process nor the mirror.
@@ -16,7 +16,7 @@ func TestMirrorOfCarelessPauses(t *testing.T) {
 	client, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
 	put(t, client, root+"a", "1")
 	for _, pause := range []time.Duration{-1, 1, math.MaxInt64, math.MaxInt64 / 3} {
-		m, mem := coord.NewMirror(newStore(t, client, root), pause, pause), newMemory(t)
+		m, mem := mirror.New(newStore(t, client, root), pause, pause), newMemory(t)
 		m.Add(root, mem)
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error, 1)

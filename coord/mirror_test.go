@@ -12,7 +12,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 )
 
@@ -100,16 +99,16 @@ func (m *memory) waitFor(key, value string) {
 
 // mirrored is a mirror at work on prefixes of one root.
 type mirrored struct {
-	*coord.Mirror
+	*mirror.Mirror
 	root string
 	stop func()
 }
 
-// mirror runs a mirror of <root>a/ until the test ends.
-func mirror(t *testing.T, client *clientv3.Client, quiet, scan time.Duration, sinks ...coord.Sink) mirrored {
+// runMirror runs a mirror of <root>a/ until the test ends.
+func runMirror(t *testing.T, client *clientv3.Client, quiet, scan time.Duration, sinks ...mirror.Sink) mirrored {
 	t.Helper()
 	root := etcdtest.Root(t)
-	m := coord.NewMirror(newStore(t, client, root), quiet, scan)
+	m := mirror.New(newStore(t, client, root), quiet, scan)
 	for i, sink := range sinks {
 		m.Add(root+string(rune('a'+i))+"/", sink)
 	}
@@ -146,7 +145,7 @@ func compact(t testing.TB, client *clientv3.Client) {
 func TestMirrorFollowsConcurrentWrites(t *testing.T) {
 	client := etcdtest.Shared(t).Client(t)
 	mem := newMemory(t)
-	m := mirror(t, client, 0, 0, mem)
+	m := runMirror(t, client, 0, 0, mem)
 	prefix := m.root + "a/"
 	put(t, client, m.root+"b/not-mirrored", "")
 	var wg sync.WaitGroup
@@ -190,7 +189,7 @@ func TestMirrorSyncsAllPrefixesAndSingleKeys(t *testing.T) {
 	put(t, client, root+"config", "1")
 	put(t, client, root+"config2", "other")
 	store := newStore(t, client, root)
-	m := coord.NewMirror(store, 0, 0)
+	m := mirror.New(store, 0, 0)
 	one, all := newMemory(t), newMemory(t)
 	m.Add(root+"config", one)
 	m.Add(root, all)
@@ -250,7 +249,7 @@ func TestSurvives_32_CompactedBehindTheMirror(t *testing.T) {
 	server := etcdtest.New(t, etcdtest.Config{Proxies: true})
 	client, direct := server.ProxiedClient(t), server.Client(t)
 	mem := newMemory(t)
-	m := mirror(t, client, 0, 0, mem)
+	m := runMirror(t, client, 0, 0, mem)
 	key := m.root + "a/k"
 	put(t, direct, key, "1")
 	mem.waitFor(key, "1")
@@ -298,7 +297,7 @@ func TestSurvives_32_CompactedBetweenListAndWatch(t *testing.T) {
 		compact(t, client)
 	}}
 	store := newStore(t, client, root)
-	m := coord.NewMirror(store, 0, 0)
+	m := mirror.New(store, 0, 0)
 	m.Add(root+"a/", sink)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -313,7 +312,7 @@ func TestSurvives_33_ProgressNeverDropsEvents(t *testing.T) {
 	client := etcdtest.Shared(t).Client(t)
 	mem := newMemory(t)
 	// Asks for progress all the time, between events of this and other prefixes.
-	m := mirror(t, client, 20*time.Millisecond, 0, mem, newMemory(t))
+	m := runMirror(t, client, 20*time.Millisecond, 0, mem, newMemory(t))
 	done(t, "sync", m.Synced())
 	const n = 200
 	var wg sync.WaitGroup
@@ -337,7 +336,7 @@ func TestSurvives_34_SilentEndpoint(t *testing.T) {
 	server := etcdtest.New(t, etcdtest.Config{Members: 3, Proxies: true})
 	client, direct := server.ProxiedClient(t), server.Client(t)
 	mem := newMemory(t)
-	m := mirror(t, client, quiet, 0, mem)
+	m := runMirror(t, client, quiet, 0, mem)
 	key := m.root + "a/k"
 	put(t, direct, key, "0")
 	mem.waitFor(key, "0")
@@ -362,7 +361,7 @@ func TestSurvives_34_OnlyEndpointSilent(t *testing.T) {
 	direct := etcdtest.Shared(t).Client(t)
 	rec := &etcdtest.Recorder{}
 	mem := newMemory(t)
-	m := mirror(t, etcdtest.NewClient(t, eps, rec.DialOptions()...), quiet, 0, mem)
+	m := runMirror(t, etcdtest.NewClient(t, eps, rec.DialOptions()...), quiet, 0, mem)
 	key := m.root + "a/k"
 	put(t, direct, key, "before")
 	mem.waitFor(key, "before")
@@ -391,7 +390,7 @@ func TestMirrorScanRepairsItsSink(t *testing.T) {
 	t.Parallel()
 	client := etcdtest.Shared(t).Client(t)
 	mem := newMemory(t)
-	m := mirror(t, client, 0, 100*time.Millisecond, mem)
+	m := runMirror(t, client, 0, 100*time.Millisecond, mem)
 	key := m.root + "a/k"
 	put(t, client, key, "1")
 	mem.waitFor(key, "1")
@@ -409,7 +408,7 @@ func TestIdleMirrorIsCheap(t *testing.T) {
 	rec := &etcdtest.Recorder{}
 	// Not the shared one: where nobody writes, silence is hardest to judge.
 	client := etcdtest.New(t, etcdtest.Config{}).Client(t, rec.DialOptions()...)
-	m := mirror(t, client, quiet, 0, newMemory(t), newMemory(t), newMemory(t))
+	m := runMirror(t, client, quiet, 0, newMemory(t), newMemory(t), newMemory(t))
 	if err := rec.Wait(within(t), "Watch.create", 3); err != nil {
 		t.Fatal(err)
 	}
@@ -443,7 +442,7 @@ func TestMirrorEndsOnASilentLink(t *testing.T) {
 				proxies[0].Pause()
 			}
 			mem := newMemory(t)
-			m := mirror(t, etcdtest.NewClient(t, eps), 100*time.Millisecond, 0, mem)
+			m := runMirror(t, etcdtest.NewClient(t, eps), 100*time.Millisecond, 0, mem)
 			if when == "watching" {
 				done(t, "sync", m.Synced())
 				proxies[0].Pause()

@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 // copyTree copies a stopped member's data.
@@ -76,7 +77,7 @@ func TestHistoryRewound(t *testing.T) {
 	root := etcdtest.Root(t)
 	s := open(t, client, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
 	store := newStore(t, client, root)
-	m, mem := coord.NewMirror(store, 200*time.Millisecond, 0), newMemory(t)
+	m, mem := mirror.New(store, 200*time.Millisecond, 0), newMemory(t)
 	m.Add(root+"a/", mem)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
@@ -146,7 +147,7 @@ func TestHistoryRewoundUnderANarrowRole(t *testing.T) {
 	if _, err := store.Get(within(t), store.Keys().Meta()); err == nil {
 		t.Fatal("the role may read meta")
 	}
-	m, mem := coord.NewMirror(store, 200*time.Millisecond, 0), newMemory(t)
+	m, mem := mirror.New(store, 200*time.Millisecond, 0), newMemory(t)
 	m.Add(root+"a/", mem)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)

@@ -95,7 +95,7 @@ func TestSurvives_34_MemberWithoutItsPeers(t *testing.T) {
 		var keys []string
 		for range 4 {
 			mem := newMemory(t)
-			m := mirror(t, etcdtest.NewClient(t, eps), quiet, 0, mem)
+			m := runMirror(t, etcdtest.NewClient(t, eps), quiet, 0, mem)
 			key := m.root + "a/k"
 			put(t, direct, key, "before")
 			mem.waitFor(key, "before")

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 // someRecords are the golden files and records that are odd in some way.
@@ -156,7 +156,7 @@ func FuzzMirror(f *testing.F) {
 		x := newIndex(space, "q")
 		x.now = func() time.Time { return testNow }
 		b := &inbox{keys: keys, sid: "me.0123456789abcdef", entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1), has: func(string) bool { return false }, keep: func(located) {}, forget: func(string) {}, unread: func(*mvccpb.KeyValue) {}}
-		sinks := []coord.Sink{jobSink{x}, sessionSink{x}, workerSink{x}, configSink{x}, b, ownEntry{b}}
+		sinks := []mirror.Sink{jobSink{x}, sessionSink{x}, workerSink{x}, configSink{x}, b, ownEntry{b}}
 		good := &mvccpb.KeyValue{Key: []byte(keys.Job("sound")), Value: value, ModRevision: 2, CreateRevision: 2}
 		bad := &mvccpb.KeyValue{Key: []byte(key), Value: junk, ModRevision: 3, CreateRevision: 3}
 		jobSink{x}.Reset([]*mvccpb.KeyValue{good}, 2)

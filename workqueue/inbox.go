@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 // inbox is what a dispatcher assigned to one session, and nearly all that its worker
@@ -50,7 +51,7 @@ type inboxEntry struct {
 	claim  *Claim // once its handler begins
 }
 
-var _, _ coord.Sink = (*inbox)(nil), ownEntry{}
+var _, _ mirror.Sink = (*inbox)(nil), ownEntry{}
 
 func newInbox(q *Queue, s *coord.Session) *inbox {
 	return &inbox{

@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 // index is what a process knows of a queue, from mirrors of its jobs, workers,
@@ -143,7 +143,7 @@ type (
 	configSink  struct{ *index }
 )
 
-var _, _, _, _ coord.Sink = jobSink{}, sessionSink{}, workerSink{}, configSink{}
+var _, _, _, _ mirror.Sink = jobSink{}, sessionSink{}, workerSink{}, configSink{}
 
 // Reset makes the index show exactly these jobs. Jobs that did not change keep
 // their marks.

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 // mirrors is what a handle watches: always the config, once somebody wants to
@@ -20,7 +21,7 @@ type mirrors struct {
 
 // running is one mirror.
 type running struct {
-	mirror *coord.Mirror
+	mirror *mirror.Mirror
 	full   bool // all of the queue
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -79,7 +80,7 @@ func (q *Queue) ensure(full bool) *running {
 		old.end()
 	}
 	ctx, stop := context.WithCancel(q.mirrorLife)
-	r := &running{mirror: coord.NewMirror(q.store, q.cfg.Quiet, q.cfg.ScanEvery), full: full, stop: stop, done: make(chan struct{})}
+	r := &running{mirror: mirror.New(q.store, q.cfg.Quiet, q.cfg.ScanEvery), full: full, stop: stop, done: make(chan struct{})}
 	r.mirror.Add(q.keys.Config(), configSink{q.index})
 	if full {
 		r.mirror.Add(q.keys.Workers(), workerSink{q.index})

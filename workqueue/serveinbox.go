@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 // mode is over.
 func (w *Worker) serveInbox(ctx context.Context, s *coord.Session, r *registration) {
 	box := newInbox(w.q, s)
-	m := coord.NewMirror(w.q.store, w.q.cfg.Quiet, w.q.cfg.ScanEvery)
+	m := mirror.New(w.q.store, w.q.cfg.Quiet, w.q.cfg.ScanEvery)
 	m.Add(box.prefix, box)
 	m.Add(r.key, ownEntry{box})
 	life, cancel := context.WithCancel(context.Background())

@@ -1,4 +1,4 @@
-package coord
+package mirror
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 		}
 		b := &stubetcd.OneKey{Etcd: stubetcd.New(), Key: watched, End: clientv3.GetPrefixRangeEnd(watched)}
 		s := etcdkv.NewStoreOn(b, keys, nil)
-		m := NewMirror(s, 0, 0)
+		m := New(s, 0, 0)
 		m.Add(watched, &revisions{})
 		f := m.feeds[0]
 		if err := m.list(t.Context(), f); err != nil {

@@ -1,4 +1,4 @@
-package coord
+package mirror
 
 import (
 	"slices"

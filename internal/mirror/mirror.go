@@ -1,4 +1,4 @@
-package coord
+package mirror
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type Sink interface {
 
 // Mirror keeps prefixes of a store in memory: list at R, watch from there, list
 // again after compaction, after a silent stream, and now and then in any case.
-// What it shows is a hint: the Txn decides. Create it with [NewMirror], then
+// What it shows is a hint: the Txn decides. Create it with [New], then
 // Run it once.
 type Mirror struct {
 	store  *etcdkv.Store
@@ -58,13 +58,13 @@ type feed struct {
 	rev int64
 }
 
-// NewMirror returns a mirror without prefixes; add them with Add before Run. Quiet is
+// New returns a mirror without prefixes; add them with Add before Run. Quiet is
 // how long the watches may be silent before they are asked for a sign of life; after
 // another quiet without one they are opened again on another stream; 0 means 10 s.
 // ScanEvery is the pause between full lists that back the watch, jittered by a fifth;
 // 0 means 5 min. What is negative counts as 0, what is below 10 ms as 10 ms, and what
 // is above 24 h as 24 h.
-func NewMirror(s *etcdkv.Store, quiet, scanEvery time.Duration) *Mirror {
+func New(s *etcdkv.Store, quiet, scanEvery time.Duration) *Mirror {
 	within := func(d, standard time.Duration) time.Duration {
 		if d <= 0 {
 			return standard
