@@ -54,6 +54,9 @@ func TestReportInBrowser(t *testing.T) {
 				t.Errorf("background is dark: %v, want %v", isDark, view.isDark)
 			}
 			page.save(view.name)
+			if view.name == "phone" {
+				checkScrollCue(t, page)
+			}
 		})
 	}
 	t.Run("crowded", func(t *testing.T) { testCrowded(t, browser) })
@@ -190,6 +193,34 @@ func checkVisible(t *testing.T, page tab) {
 	page.eval(`document.documentElement.scrollWidth - innerWidth`, &tooWide)
 	if tooWide > 0 {
 		t.Errorf("the page is %g px wider than the window", tooWide)
+	}
+}
+
+// checkScrollCue: what is wider than its box has a shade at the edge behind which
+// there is more, and none where it ends.
+func checkScrollCue(t *testing.T, page tab) {
+	t.Helper()
+	for _, selector := range []string{".tablebox.wide", ".timeline .scroll"} {
+		var box struct{ Left, Right, Top, Hidden float64 }
+		find := `document.querySelector("` + selector + `")`
+		look := `(() => {
+			const e = ` + find + `, b = e.getBoundingClientRect();
+			return {Left: b.left + e.clientLeft, Right: b.left + e.clientLeft + e.clientWidth, Top: b.top + scrollY + 4, Hidden: e.scrollWidth - e.clientWidth - e.scrollLeft};
+		})()`
+		page.eval(look, &box)
+		if box.Hidden < 50 {
+			t.Errorf("%s hides %g px, want a box that is too narrow for what is in it", selector, box.Hidden)
+		}
+		shaded := func() (left, right bool) {
+			return page.lightness(box.Left+1, box.Top) < 0.88, page.lightness(box.Right-2, box.Top) < 0.88
+		}
+		if left, right := shaded(); left || !right {
+			t.Errorf("%s at its beginning: shades at the edges: %v, %v, want the right one only", selector, left, right)
+		}
+		page.eval(find+`.scrollLeft = 1e6; `+look, &box)
+		if left, right := shaded(); !left || right {
+			t.Errorf("%s at its end: shades at the edges: %v, %v, want the left one only", selector, left, right)
+		}
 	}
 }
 

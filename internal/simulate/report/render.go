@@ -23,10 +23,11 @@ type pageView struct {
 	Title, Lead   string
 	Settings      []Setting
 	Checks        []Check
-	Broken        int
+	Kept, Broken  int
 	Headline      Measure
 	Tiles         []tileView
 	Scenarios     []scenarioView
+	Published     string
 	Timelines     []*timelineView
 	Outcomes      []outcomeLook
 	Kinds         []kindLook
@@ -49,16 +50,17 @@ func Render(w io.Writer, p Page) error {
 func newPageView(p Page) pageView {
 	view := pageView{
 		Style: template.CSS(styleSource), Title: p.Title, Lead: p.Lead,
-		Settings: p.Settings, Checks: p.Checks, Scenarios: scenarioViews(p), StatNames: statNames,
+		Settings: p.Settings, Checks: p.Checks, Scenarios: scenarioViews(p), Published: p.Published, StatNames: statNames,
 	}
 	if view.Title == "" {
 		view.Title = "Race report"
 	}
 	for _, check := range p.Checks {
-		if !check.Held {
-			view.Broken++
+		if check.Held {
+			view.Kept++
 		}
 	}
+	view.Broken = len(p.Checks) - view.Kept
 	view.Headline, view.Tiles = headlineOf(p)
 	for i, t := range p.Timelines {
 		view.Timelines = append(view.Timelines, newTimelineView(i, t, sharedRange(p.Timelines, t.Scenario)))
