@@ -20,6 +20,7 @@ const (
 	formatYAML  = "yaml"
 	formatName  = "name"
 	formatCSV   = "csv"
+	formatSVG   = "svg" // of top alone
 )
 
 var (

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ func newSimulate(a *app) *cobra.Command {
 		Example: `  leasectl simulate --scenario readme              # the two-minute story
   leasectl simulate --trials 10
   leasectl simulate --report race.html             # 100 trials a mode
+  leasectl simulate --trials 1 --report race.svg   # a picture of one
   leasectl simulate --scenario freeze,partition --mode claim -o json
   leasectl simulate --gap 0s --trials 10           # what is left without coordination when nobody dawdles
   leasectl simulate --lease 2s --job 1s..3s --time-scale 1`,
@@ -57,7 +59,7 @@ func newSimulate(a *app) *cobra.Command {
 	f.Uint64Var(&s.Seed, "seed", s.Seed, "make lengths, gaps and faults from seed `N`")
 	f.Float64Var(&s.TimeScale, "time-scale", s.TimeScale, "multiply every duration by `S`")
 	f.IntVar(&s.Parallel, "parallel", s.Parallel, "race `N` trials at a time")
-	f.StringVar(&report, "report", "", "write a page with timelines and distributions to `FILE`")
+	f.StringVar(&report, "report", "", "write a page with timelines and distributions to `FILE`; the timelines alone when it ends in .svg")
 	return cmd
 }
 
@@ -209,7 +211,7 @@ func openReport(path string) (*reportFile, error) {
 	return &reportFile{path: path, file: f, made: made}, nil
 }
 
-// write writes the page.
+// write writes the page, or the picture.
 func (r *reportFile) write(report *simulate.Report) error {
 	if r.file == nil {
 		return nil
@@ -221,7 +223,11 @@ func (r *reportFile) write(report *simulate.Report) error {
 			return fmt.Errorf("write report: %w", errors.Join(err, f.Close()))
 		}
 	}
-	if err := cmp.Or(report.WriteHTML(f), f.Close()); err != nil {
+	draw := report.WriteHTML
+	if strings.EqualFold(filepath.Ext(r.path), ".svg") {
+		draw = report.WriteSVG
+	}
+	if err := cmp.Or(draw(f), f.Close()); err != nil {
 		return fmt.Errorf("write report %s: %w", r.path, err)
 	}
 	return nil

@@ -14,6 +14,9 @@ import (
 // WriteHTML writes the report as one self-contained page.
 func (r *Report) WriteHTML(w io.Writer) error { return report.Render(w, r.page()) }
 
+// WriteSVG writes the timelines as one picture.
+func (r *Report) WriteSVG(w io.Writer) error { return report.RenderTimelines(w, r.page()) }
+
 // page is the report as its HTML shows it.
 func (r *Report) page() report.Page {
 	s := r.Settings

@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -155,12 +158,37 @@ func checkPage(t *testing.T, report *Report) {
 			}
 		}
 	}
-	var page bytes.Buffer
-	if err := report.WriteHTML(&page); err != nil {
+	for _, write := range []func(io.Writer) error{report.WriteHTML, report.WriteSVG} {
+		var page bytes.Buffer
+		if err := write(&page); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(page.String(), "over after"); n < len(p.Timelines) {
+			t.Errorf("%d ends of timelines are drawn, want %d", n, len(p.Timelines))
+		}
+	}
+}
+
+var record = flag.String("record", "", "race once in each way and write the timelines to `FILE`")
+
+// TestRecordRace makes what the picture in README.md is drawn from: see make pictures.
+func TestRecordRace(t *testing.T) {
+	if *record == "" {
+		t.Skip("it records with -record FILE")
+	}
+	s := Defaults()
+	s.Trials, s.Parallel, s.Seed = 1, 1, 3
+	report, err := raceOn(t.Context(), etcdtest.Shared(t).Endpoints()[0], s, func(Progress) {})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(page.String(), "<svg") {
-		t.Error("the page has no timeline")
+	page := report.page()
+	b, err := json.MarshalIndent(page.Timelines, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*record, append(b, '\n'), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -11,11 +11,23 @@ import (
 //go:embed page.gohtml
 var pageSource string
 
+//go:embed picture.gohtml
+var pictureSource string
+
+// drawingStyle is how drawings look, on a page and by themselves; styleSource is the rest
+// of the page.
+//
+//go:embed drawing.css
+var drawingStyle string
+
 //go:embed style.css
 var styleSource string
 
-// page is parsed once; executing it is safe for concurrent use.
-var page = template.Must(template.New("page").Parse(pageSource))
+// Both are parsed once; executing them is safe for concurrent use.
+var (
+	page    = template.Must(template.New("page").Parse(pageSource))
+	picture = template.Must(template.Must(page.Clone()).New("picture").Parse(pictureSource))
+)
 
 // pageView is what the template sees: text and positions, no decisions.
 type pageView struct {
@@ -49,7 +61,7 @@ func Render(w io.Writer, p Page) error {
 
 func newPageView(p Page) pageView {
 	view := pageView{
-		Style: template.CSS(styleSource), Title: p.Title, Lead: p.Lead,
+		Style: template.CSS(drawingStyle + styleSource), Title: p.Title, Lead: p.Lead,
 		Settings: p.Settings, Checks: p.Checks, Scenarios: scenarioViews(p), Published: p.Published, StatNames: statNames,
 	}
 	if view.Title == "" {
