@@ -36,6 +36,7 @@ type index struct {
 	claimTime   time.Duration // what a claim by this process takes of late
 	config      config
 	configRev   int64
+	set         Config // what the config says of them
 
 	listeners map[chan struct{}]struct{}
 	watchers  map[string]*watcher // id -> the latest claim of this process
@@ -118,7 +119,18 @@ type config struct {
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// At is when Actor paused or resumed the queue.
-	At    time.Time `json:"at,omitzero"`
+	At time.Time `json:"at,omitzero"`
+
+	// The settings, each as it was read: see settingFields.
+	Retention   json.RawMessage `json:"retention,omitempty"`
+	RetainJobs  json.RawMessage `json:"retain_jobs,omitempty"`
+	RetainBytes json.RawMessage `json:"retain_bytes,omitempty"`
+	Backoff     json.RawMessage `json:"backoff,omitempty"`
+	// SetBy changed the mode or the settings last, at SetAt.
+	SetBy     string    `json:"set_by,omitempty"`
+	SetReason string    `json:"set_reason,omitempty"`
+	SetAt     time.Time `json:"set_at,omitzero"`
+
 	extra map[string]json.RawMessage
 }
 

@@ -200,7 +200,7 @@ func (s configSink) Reset(kvs []*mvccpb.KeyValue, _ int64) {
 	x := s.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.config, x.configRev = config{}, 0
+	x.config, x.configRev, x.set = config{}, 0, Config{}
 	for _, kv := range kvs {
 		x.setConfig(kv)
 	}
@@ -216,7 +216,7 @@ func (s configSink) Apply(events []*clientv3.Event, _ int64) {
 		if ev.Type == clientv3.EventTypePut {
 			x.setConfig(ev.Kv)
 		} else {
-			x.config, x.configRev = config{}, 0
+			x.config, x.configRev, x.set = config{}, 0, Config{}
 		}
 	}
 	x.wake()
@@ -229,4 +229,11 @@ func (x *index) setConfig(kv *mvccpb.KeyValue) {
 		c = config{Paused: true, Reason: "the queue's config cannot be read: " + err.Error()}
 	}
 	x.config, x.configRev = c, kv.ModRevision
+	x.set, _ = c.settings() // what is out of bounds says nothing; doctor names it
+}
+
+func (x *index) settings() Config {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.set
 }

@@ -83,7 +83,9 @@ etcd refuses it later, work ends with exit code 4, for a supervisor to start it 
              dead        failed for good; kept until somebody acts
 
 A while is an hour, but of what one process ends no more than 10,000 jobs or 64 MiB:
-then the oldest go first. Programs set their own bounds (workqueue.Config).
+then the oldest go first. All three are settings of the queue, for all processes:
+leasectl queues set QUEUE --retain 24h --retain-jobs 50000 --retain-bytes 256MiB.
+Programs may keep less than that (workqueue.Config).
 
   enqueue          -> ready, or scheduled
   claimed by work  -> claimed

@@ -95,7 +95,7 @@ func For(keys coord.Keyspace, queue, identity string) []Role {
 		sessions, lanes = keys.SessionsOf(identity), keys.LanesOf(identity)
 	}
 	jobs := []Permission{
-		{read, q.Config(), false, "whether the queue is paused, and its mode"},
+		{read, q.Config(), false, "whether the queue is paused, its mode and settings"},
 		all(readwrite, q.Jobs(), "live jobs"),
 		all(readwrite, q.Prefix()+"payloads/", "payloads above 1 KiB"),
 		all(readwrite, q.Prefix()+"progress/", "progress and checkpoints"),
@@ -122,7 +122,7 @@ func For(keys coord.Keyspace, queue, identity string) []Role {
 		role(Worker, "claim, take over, complete; and enqueue", "other queues; with --as: be others, and end their sessions", work),
 		role(Dispatcher, "hand out jobs, beside everything that a worker can", "other queues",
 			append(append([]Permission{}, work...), all(readwrite, keys.Election(q.DispatcherElection()), "the election of the dispatcher"))),
-		role(Operator, "everything under the root: repair, revoke sessions, force locks", "other roots, etcd's own administration",
+		role(Operator, "everything under the root: set queues, repair, revoke sessions, force locks", "other roots, etcd's own administration",
 			[]Permission{all(readwrite, keys.Root(), "everything under the root")}),
 	}
 }
