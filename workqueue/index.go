@@ -33,6 +33,7 @@ type index struct {
 	deaths      []death // session ends of late, oldest first, for telling a cut from a pill
 	workers     map[string]workerRecord
 	workersGen  int
+	workersRev  int64         // of the last change among them, or of the list
 	claimTime   time.Duration // what a claim by this process takes of late
 	config      config
 	configRev   int64

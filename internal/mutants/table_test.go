@@ -141,6 +141,8 @@ var table = []mutant{
 	{at: "remove-empty", what: "remove: the queue is empty", how: drop, pkg: "workqueue", run: everyCompare},
 	{at: "remove-left", what: "remove: no worker came meanwhile", how: drop, pkg: "workqueue", run: everyCompare},
 	{at: "register-session", what: "register: the session lives", how: drop, pkg: "workqueue", run: everyCompare + "|TestALostSessionDoesNotRegister"},
+	{at: "register-again", what: "a worker registers again when somebody takes its entry away", how: drop, pkg: "workqueue", run: "TestWhenAWorkerRegistersAgain|TestAWorkerRegistersAgain"},
+	{at: "register-left", what: "a worker that leaves does not register again", how: drop, pkg: "workqueue", run: "TestWhenAWorkerRegistersAgain"},
 	{at: "register-order", what: "register: a late entry does not come back", how: drop, pkg: "workqueue", run: everyCompare},
 	{at: "leave-unwritten", what: "leave: an entry never written has nothing to be left", how: never, pkg: "workqueue", run: "TestAWorkerThatCouldNotRegister"},
 	{at: "join-new", what: "complete with: the next job is new", how: drop, pkg: "workqueue", run: everyCompare + "|TestCompleteWithIsAllOrNothing"},
