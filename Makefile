@@ -8,6 +8,7 @@ BENCHARGS ?=
 SOAK      ?= 12
 DEMOARGS  ?=
 MUTANTS   ?= .
+RECORD    ?=
 
 .DEFAULT_GOAL := help
 
@@ -90,6 +91,12 @@ vulncheck: ## Look for known vulnerabilities, where their database can be reache
 .PHONY: simulate
 simulate: ## Race three ways to share work, 100 trials each
 	$(GO) run ./cmd/leasectl simulate
+
+.PHONY: pictures
+pictures: ## Draw the pictures of README.md again from what was recorded (RECORD=1 races anew)
+	$(if $(RECORD),$(GO) test -count=1 ./internal/simulate -run '^TestRecordRace$$' -record $(CURDIR)/internal/simulate/report/testdata/race.json)
+	$(GO) test -count=1 ./internal/simulate/report -run '^TestPictureOfTheRace$$' -update
+	$(GO) test -count=1 ./internal/leasectl/top -run '^TestPictureOfTheScreen$$' -update
 
 .PHONY: ci
 ci: ## Run what CI runs, start to end

@@ -17,7 +17,7 @@ var mayImport = map[string][]string{
 	"election":             {"coord"},
 	"workqueue":            {"coord", "internal/claims"},
 	"cmd/leasectl":         {"internal/leasectl"},
-	"internal/leasectl":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/simulate", "internal/webui"},
+	"internal/leasectl":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/simulate", "internal/simulate/report", "internal/webui"},
 	"internal/claims":      {},
 	"internal/embedetcd":   {},
 	"internal/faultproxy":  {},

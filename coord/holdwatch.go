@@ -9,7 +9,7 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// Watch ends the hold with its session, or when its key changes: somebody took the
+// watch ends the hold with its session, or when its key changes: somebody took the
 // claim away.
 func (h *Hold) watch(ctx context.Context) {
 	s := h.c.s

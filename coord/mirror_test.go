@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/mirror"
 )
 
 // memory is a sink that checks what a mirror promises: revisions in order, each

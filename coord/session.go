@@ -378,7 +378,7 @@ func (s *Session) Close(ctx context.Context) error {
 	return nil
 }
 
-// Revoke ends the lease within ctx, but tries once even when ctx has ended.
+// revoke ends the lease within ctx, but tries once even when ctx has ended.
 func (s *Session) revoke(ctx context.Context) error {
 	ctx, cancel := etcdkv.BoundedCleanup(ctx)
 	defer cancel()

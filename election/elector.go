@@ -371,7 +371,7 @@ func (r *Runnable) Start(ctx context.Context) error { return r.e.Run(ctx, r.fn) 
 // NeedLeaderElection is false: the election is ours.
 func (r *Runnable) NeedLeaderElection() bool { return false }
 
-// Pause waits a little longer with each try.
+// pause waits a little longer with each try.
 func pause(ctx context.Context, try int) {
 	t := time.NewTimer(min(50*time.Millisecond<<min(try, 5), time.Second))
 	defer t.Stop()

@@ -98,7 +98,7 @@ func stateOf(st coord.ClaimState, asked time.Time) State {
 	return State{Status: Leader, Session: st.Owner, Token: st.Token, AsOf: asked}
 }
 
-// Watch returns a channel that is closed when the leader's key or its owner's
+// watch returns a channel that is closed when the leader's key or its owner's
 // session may have changed behind what was read, and a function that joins it.
 func (o *observer) watch(ctx context.Context, st coord.ClaimState, ok bool) (<-chan struct{}, func()) {
 	changed := make(chan struct{})

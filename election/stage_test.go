@@ -150,7 +150,7 @@ func (s *stage) candidates(n int) []string {
 	}
 }
 
-// Revoke ends the lease of a session.
+// revoke ends the lease of a session.
 func (s *stage) revoke(sid string) {
 	s.t.Helper()
 	id, err := strconv.ParseUint(sid[strings.LastIndexByte(sid, '.')+1:], 16, 64)

@@ -150,7 +150,12 @@ func (s *secured) grant(t *testing.T, cl *clientv3.Client, name, queue string) {
 	all(s.root+"sessions/", ro)
 	all(s.root+"sessions/"+name+".", rw)
 	all(s.root+"lanes/"+name+".", rw)
-	all(s.root+"queues/"+queue+"/", rw)
+	one(s.root+"queues/"+queue+"/config", rw)
+	for _, dir := range []string{"jobs", "payloads", "progress", "done", "dead", "assigned", "refused"} {
+		all(s.root+"queues/"+queue+"/"+dir+"/", rw)
+	}
+	all(s.root+"queues/"+queue+"/workers/", ro)
+	all(s.root+"queues/"+queue+"/workers/"+name+".", rw)
 	all(s.root+"elections/dispatcher%3A"+queue+"/", rw)
 	all(s.root+"locks/"+queue+"/", rw)
 	all("/results/"+queue+"/", rw)
@@ -215,6 +220,14 @@ func TestSecurityRoles(t *testing.T) {
 		},
 		"write another's lane": func(ctx context.Context) error {
 			_, err := ana.Put(ctx, s.root+"lanes/"+victim.ID()+"/0", "")
+			return err
+		},
+		"take another's registration away": func(ctx context.Context) error {
+			_, err := ana.Delete(ctx, s.root+"queues/a/workers/"+victim.ID())
+			return err
+		},
+		"register for another": func(ctx context.Context) error {
+			_, err := ana.Put(ctx, s.root+"queues/a/workers/"+victim.ID(), "{}")
 			return err
 		},
 		"read another queue": func(ctx context.Context) error {

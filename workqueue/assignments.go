@@ -183,6 +183,6 @@ func (x *index) forget() {
 	}
 	x.unread = map[string]error{}
 	x.sessions, x.sessionsRev = map[string]int64{}, 0
-	x.workers = map[string]workerRecord{}
+	x.workers, x.workersRev = map[string]workerRecord{}, 0
 	x.workersGen++
 }

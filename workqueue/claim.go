@@ -302,6 +302,6 @@ func (c *Claim) Context(parent context.Context) (context.Context, context.Cancel
 
 // delay is the backoff with fresh dice, drawn here so that transition is pure.
 func (q *Queue) delay() func(n int) time.Duration {
-	dice := rand.Float64()
-	return func(n int) time.Duration { return q.cfg.Backoff.After(n, dice) }
+	b, dice := q.backoff(), rand.Float64()
+	return func(n int) time.Duration { return b.After(n, dice) }
 }

@@ -104,6 +104,7 @@ func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
 		if mode == ModeClaim {
 			c.Mode = ""
 		}
+		c.SetBy, c.SetReason, c.SetAt = by.Actor, by.Reason, stamp(time.Now())
 	})
 }
 

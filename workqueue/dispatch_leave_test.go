@@ -173,29 +173,6 @@ func TestHungHandlerBesideOthers(t *testing.T) {
 	}
 }
 
-// A worker whose registration is gone puts it there again: without it nothing would
-// be assigned to it.
-func TestLostRegistrationComesBack(t *testing.T) {
-	t.Parallel()
-	cl, root := shared(t)
-	q := dispatchQueue(t, cl, root)
-	run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{StandForDispatcher: true}, counting(&tally{}))
-	enqueue(t, q, workqueue.Params{ID: "before"})
-	wait(t, q, "before")
-	workers := keysOf(t, root).Workers()
-	for range 3 {
-		if resp, err := cl.Delete(bounded(t), workers, clientv3.WithPrefix()); err != nil || resp.Deleted != 1 {
-			t.Fatalf("got %v, %v", resp, err)
-		}
-		until(t, cl, root, "the worker is registered again", func() bool {
-			resp, err := cl.Get(bounded(t), workers, clientv3.WithPrefix(), clientv3.WithCountOnly())
-			return err == nil && resp.Count == 1
-		})
-	}
-	enqueue(t, q, workqueue.Params{ID: "after"})
-	wait(t, q, "after")
-}
-
 // A session that ends while jobs run and wait: both go on with the next one, uncounted.
 func TestSessionRevokedInModeDispatch(t *testing.T) {
 	t.Parallel()

@@ -35,9 +35,8 @@ type inbox struct {
 	mu      sync.Mutex
 	entries map[string]*inboxEntry // by key
 	changed chan struct{}
-	closed  bool // the worker begins nothing more
-	// unlisted tells that the worker's registration is not there.
-	unlisted bool
+	closed  bool  // the worker begins nothing more
+	listed  int64 // when the worker's registration changed, or since when it is gone
 }
 
 // inboxEntry is one assigned job.
@@ -105,27 +104,32 @@ func (b *inbox) Apply(events []*clientv3.Event, _ int64) {
 // to it.
 type ownEntry struct{ *inbox }
 
-// Reset notes whether the registration is there.
-func (r ownEntry) Reset(kvs []*mvccpb.KeyValue, _ int64) { r.note(len(kvs) == 0) }
+// Reset notes when it changed, or since when it is gone.
+func (r ownEntry) Reset(kvs []*mvccpb.KeyValue, rev int64) {
+	if len(kvs) > 0 {
+		rev = kvs[0].ModRevision
+	}
+	r.note(rev)
+}
 
 // Apply notes it likewise.
 func (r ownEntry) Apply(events []*clientv3.Event, _ int64) {
 	if n := len(events); n > 0 {
-		r.note(events[n-1].Type != clientv3.EventTypePut)
+		r.note(events[n-1].Kv.ModRevision)
 	}
 }
 
-func (b *inbox) note(unlisted bool) {
+func (b *inbox) note(rev int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.unlisted = unlisted
+	b.listed = rev
 	b.wake()
 }
 
-func (b *inbox) isUnlisted() bool {
+func (b *inbox) listing() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.unlisted
+	return b.listed
 }
 
 // put takes an entry in. Called with mu held.

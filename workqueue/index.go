@@ -34,9 +34,11 @@ type index struct {
 	deaths      []death // session ends of late, oldest first, for telling a cut from a pill
 	workers     map[string]workerRecord
 	workersGen  int
+	workersRev  int64         // of the last change among them, or of the list
 	claimTime   time.Duration // what a claim by this process takes of late
 	config      config
 	configRev   int64
+	set         Config // what the config says of them
 
 	listeners map[chan struct{}]struct{}
 	watchers  map[string]*watcher // id -> the latest claim of this process
@@ -59,7 +61,7 @@ type change struct {
 // watcher is a claim that follows its job.
 type watcher struct{ tell func(change) }
 
-// Entry is one live job.
+// entry is one live job.
 type entry struct {
 	located
 	rank rank
@@ -119,7 +121,18 @@ type config struct {
 	Actor  string `json:"actor,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// At is when Actor paused or resumed the queue.
-	At    time.Time `json:"at,omitzero"`
+	At time.Time `json:"at,omitzero"`
+
+	// The settings, each as it was read: see settingFields.
+	Retention   json.RawMessage `json:"retention,omitempty"`
+	RetainJobs  json.RawMessage `json:"retain_jobs,omitempty"`
+	RetainBytes json.RawMessage `json:"retain_bytes,omitempty"`
+	Backoff     json.RawMessage `json:"backoff,omitempty"`
+	// SetBy changed the mode or the settings last, at SetAt.
+	SetBy     string    `json:"set_by,omitempty"`
+	SetReason string    `json:"set_reason,omitempty"`
+	SetAt     time.Time `json:"set_at,omitzero"`
+
 	extra map[string]json.RawMessage
 }
 

@@ -13,7 +13,7 @@ import (
 // MendConfig replaces a config of the queue that cannot be read. The new one pauses
 // the queue, with By as who did it and why: under one that cannot be read nothing is
 // claimed either, and nobody knows whether it said so. What else of it can be read, as
-// the mode, stays. By.Revision must be the mod revision of the config that was seen.
+// the mode and the settings, stays. By.Revision must be the mod revision of the config that was seen.
 // It returns [ErrConflict] when the config moved, and [ErrNotApplicable] when it can be
 // read.
 func (q *Queue) MendConfig(ctx context.Context, by By) error {
@@ -50,7 +50,8 @@ func (q *Queue) MendConfig(ctx context.Context, by By) error {
 	return nil
 }
 
-// salvagedConfig keeps the mode, and the fields that a newer program may know.
+// salvagedConfig keeps the mode, the settings, and the fields that a newer program may
+// know.
 func salvagedConfig(value []byte) (c config) {
 	if json.Unmarshal(value, &c.extra) != nil {
 		return config{}
@@ -58,6 +59,9 @@ func salvagedConfig(value []byte) (c config) {
 	var mode string
 	if json.Unmarshal(c.extra["mode"], &mode) == nil && mode == ModeDispatch {
 		c.Mode = mode
+	}
+	for _, f := range settingFields {
+		*f.raw(&c) = c.extra[f.name]
 	}
 	maps.DeleteFunc(c.extra, func(name string, _ json.RawMessage) bool { return isOneOf(name, configFields) })
 	return c

@@ -154,7 +154,7 @@ func decodeWorker(value []byte) workerRecord {
 }
 
 // Reset makes the index show exactly these workers.
-func (s workerSink) Reset(kvs []*mvccpb.KeyValue, _ int64) {
+func (s workerSink) Reset(kvs []*mvccpb.KeyValue, rev int64) {
 	x := s.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -162,6 +162,7 @@ func (s workerSink) Reset(kvs []*mvccpb.KeyValue, _ int64) {
 	for _, kv := range kvs {
 		x.putWorker(kv)
 	}
+	x.workersRev = rev
 	x.workersGen++
 	x.wake()
 }
@@ -178,10 +179,22 @@ func (s workerSink) Apply(events []*clientv3.Event, _ int64) {
 			delete(x.workers, strings.TrimPrefix(string(ev.Kv.Key), x.keys.Workers()))
 		}
 	}
-	if len(events) > 0 {
+	if n := len(events); n > 0 {
+		x.workersRev = events[n-1].Kv.ModRevision
 		x.workersGen++
 		x.wake()
 	}
+}
+
+// listing is when the registration of a session changed. Of one that is not there, or is
+// nobody's, it is when the workers changed last: it was not there then.
+func (x *index) listing(sid string) int64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if w, ok := x.workers[sid]; ok {
+		return w.rev
+	}
+	return x.workersRev
 }
 
 func (x *index) putWorker(kv *mvccpb.KeyValue) {
@@ -200,7 +213,7 @@ func (s configSink) Reset(kvs []*mvccpb.KeyValue, _ int64) {
 	x := s.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.config, x.configRev = config{}, 0
+	x.config, x.configRev, x.set = config{}, 0, Config{}
 	for _, kv := range kvs {
 		x.setConfig(kv)
 	}
@@ -216,7 +229,7 @@ func (s configSink) Apply(events []*clientv3.Event, _ int64) {
 		if ev.Type == clientv3.EventTypePut {
 			x.setConfig(ev.Kv)
 		} else {
-			x.config, x.configRev = config{}, 0
+			x.config, x.configRev, x.set = config{}, 0, Config{}
 		}
 	}
 	x.wake()
@@ -229,4 +242,11 @@ func (x *index) setConfig(kv *mvccpb.KeyValue) {
 		c = config{Paused: true, Reason: "the queue's config cannot be read: " + err.Error()}
 	}
 	x.config, x.configRev = c, kv.ModRevision
+	x.set, _ = c.settings() // what is out of bounds says nothing; doctor names it
+}
+
+func (x *index) settings() Config {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.set
 }

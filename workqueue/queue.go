@@ -32,14 +32,17 @@ type Config struct {
 	// MaxPayload is the payload limit in bytes; 0 means 256 KiB, more than
 	// 900 KiB is not accepted, since etcd would not take it.
 	MaxPayload int
-	// Retention is how long done jobs are kept, 1 s to 100 years; 0 means 1 h.
+	// Retention is how long done jobs are kept, 1 s to 100 years. Where the queue's
+	// settings say it too ([Queue.SetSettings]), the shorter counts; 0 means theirs, or
+	// else 1 h.
 	Retention time.Duration
 	// RetainJobs bounds the done jobs that this process keeps, whatever Retention
-	// says; the oldest go first. 0 means 10,000.
+	// says, and settings likewise; the oldest go first. 0 means theirs, or else 10,000.
 	RetainJobs int
-	// RetainBytes bounds their size likewise; 0 means 64 MiB.
+	// RetainBytes bounds their size likewise; 0 means theirs, or else 64 MiB.
 	RetainBytes int
-	// Backoff is the pause between failed attempts, and between counted losses.
+	// Backoff is the pause between failed attempts, and between counted losses, where
+	// the queue's settings have none.
 	Backoff Backoff
 	// Quiet is how long the watches may be silent before they are asked for a sign of
 	// life; after another Quiet without one they are opened again on another
@@ -56,15 +59,6 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.MaxPayload == 0 {
 		c.MaxPayload = defaultMaxPayload
-	}
-	if c.Retention == 0 {
-		c.Retention = time.Hour
-	}
-	if c.RetainJobs == 0 {
-		c.RetainJobs = 10_000
-	}
-	if c.RetainBytes == 0 {
-		c.RetainBytes = 64 << 20
 	}
 	if c.Identity == "" {
 		c.Identity = hostname()
@@ -150,7 +144,8 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}
 	keys := store.Keys().Queue(cfg.Queue)
-	if _, err := store.Get(ctx, keys.Config()); err != nil {
+	resp, err := store.Get(ctx, keys.Config())
+	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}
 	q := &Queue{
@@ -160,7 +155,8 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	}
 	q.life, q.cancel = context.WithCancel(context.Background())
 	q.mirrorLife, q.mirrorStop = context.WithCancel(context.Background())
-	q.retention = newRetention(store, cfg, q.log)
+	q.retention = newRetention(store, q.keeps, q.log)
+	q.learn(resp.Kvs)
 	return q, nil
 }
 

@@ -35,7 +35,9 @@ type registration struct {
 
 	mu      sync.Mutex
 	told    int       // how many jobs etcd knows that the session can hold; -1: unsure
+	at      int64     // the revision of the write that told it
 	telling bool      // a write is under way
+	leaving bool      // nothing is told any more
 	again   time.Time // not before it, since the last one failed
 }
 
@@ -63,10 +65,10 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration,
 
 // tell writes how many jobs the session can hold.
 func (r *registration) tell(ctx context.Context, capacity int) error {
-	err := r.put(ctx, workerRecord{Kinds: r.kinds, Concurrency: capacity})
+	at, err := r.put(ctx, workerRecord{Kinds: r.kinds, Concurrency: capacity})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = capacity
+	r.told, r.at = capacity, at
 	if err != nil {
 		r.told, r.again = -1, time.Now().Add(time.Second)
 	}
@@ -74,15 +76,16 @@ func (r *registration) tell(ctx context.Context, capacity int) error {
 }
 
 // put writes the entry in place of the one that was there. The session's compare keeps
-// a lost one from lingering; that of the entry keeps a late write from coming back.
-func (r *registration) put(ctx context.Context, rec workerRecord) error {
+// a lost one from lingering; that of the entry keeps a late write from coming back. It
+// returns the revision at which it was written.
+func (r *registration) put(ctx context.Context, rec workerRecord) (at int64, err error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	for range maxTries {
 		rec.Nonce = keyspace.NewNonce()
 		value, err := encodeJSON(rec)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		r.nonces = append(r.nonces, rec.Nonce)
 		got, err := r.s.Committer().Do(ctx, r.q.txns.register(session{r.s.ID(), r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
@@ -91,24 +94,24 @@ func (r *registration) put(ctx context.Context, rec workerRecord) error {
 			if !errors.Is(err, coord.ErrUnknown) { // it was certainly not written
 				r.nonces = r.nonces[:len(r.nonces)-1]
 			}
-			return err
+			return 0, err
 		case got.Succeeded:
 			r.rev, r.nonces = got.Revision, nil
-			return nil
+			return r.rev, nil
 		}
 		kv := got.Get(0)
 		switch {
 		case got.Get(1) == nil:
-			return fmt.Errorf("%w: its key is gone", coord.ErrSessionLost)
+			return 0, fmt.Errorf("%w: its key is gone", coord.ErrSessionLost)
 		case r.rev == 0 && !r.mayFollow(kv):
-			return &coord.InputError{Field: "session", Value: r.s.ID(), Reason: "another process serves queue " + r.q.name + " on it; run one worker per queue and session"}
+			return 0, &coord.InputError{Field: "session", Value: r.s.ID(), Reason: "another process serves queue " + r.q.name + " on it; run one worker per queue and session"}
 		}
 		r.rev = 0 // where it was deleted, it is put anew
 		if kv != nil {
 			r.rev = kv.ModRevision
 		}
 	}
-	return conflict("register worker", errChanging)
+	return 0, conflict("register worker", errChanging)
 }
 
 // written tells whether an entry of ours is there, or may be.
@@ -146,25 +149,27 @@ func (t txns) register(me session, lease clientv3.LeaseID, seen int64, value str
 	}
 }
 
-// isTold tells whether etcd knows that the session can hold that many jobs.
-func (r *registration) isTold(capacity int) bool {
+// isTold tells whether etcd has the entry as it was written last, saying that the session
+// can hold that many jobs; any number is as good where capacity is negative. Seen is when
+// the entry changed, or since when it is gone, as a mirror shows it: what came behind our
+// write is somebody else's doing.
+func (r *registration) isTold(capacity int, seen int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told == capacity && !r.telling
+	return !r.telling && r.told >= 0 && (r.told == capacity || capacity < 0) && /*mutant:register-again*/ seen <= r.at
 }
 
-// keepRegistered registers the session again, behind the caller, when its
-// registration is gone or says too much or too little. What it returns, where it is
-// not zero, is when to look again.
-func (w *Worker) keepRegistered(r *registration, box *inbox) (wake time.Time) {
-	if r.isTold(w.capacity()) && !box.isUnlisted() || r.s.Err() != nil {
+// keepRegistered registers the session again, behind the caller, when its registration is
+// not told. What it returns, where it is not zero, is when to look again.
+func (w *Worker) keepRegistered(r *registration, told bool) (wake time.Time) {
+	if told {
 		return time.Time{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.telling:
-		return time.Time{} // it wakes the loop when it is over
+	case r.telling || /*mutant:register-left*/ r.leaving || r.s.Err() != nil:
+		return time.Time{} // a write wakes the loop when it is over
 	case time.Now().Before(r.again):
 		return r.again
 	}
@@ -173,9 +178,7 @@ func (w *Worker) keepRegistered(r *registration, box *inbox) (wake time.Time) {
 		ctx, cancel := context.WithTimeout(w.hard, leaveTimeout)
 		defer cancel()
 		err := r.tell(ctx, w.capacity())
-		if err == nil {
-			box.note(false) // the mirror says so when it is not
-		} else if !isSessionOver(err) && r.s.Err() == nil && w.hard.Err() == nil {
+		if err != nil && !isSessionOver(err) && r.s.Err() == nil && w.hard.Err() == nil {
 			w.log.Warn("register worker", zap.Error(err))
 		}
 		r.mu.Lock()
@@ -207,6 +210,9 @@ func (w *Worker) unregister(r *registration) {
 // ends: behind it no assignment is applied that was made on older knowledge. After an
 // error it is called again.
 func (r *registration) leave(ctx context.Context) error {
+	r.mu.Lock()
+	r.leaving = true
+	r.mu.Unlock()
 	switch {
 	case r.s.Err() != nil:
 		return nil // its lease takes the entry along, and what was assigned is an orphan
@@ -214,7 +220,7 @@ func (r *registration) leave(ctx context.Context) error {
 		close(r.left)
 		return nil
 	}
-	err := r.put(ctx, workerRecord{Kinds: r.kinds, Left: true})
+	_, err := r.put(ctx, workerRecord{Kinds: r.kinds, Left: true})
 	switch {
 	case isSessionOver(err):
 		return nil

@@ -42,10 +42,12 @@ func (q *Queue) intervene(ctx context.Context, id string, v verb, by By) (*Job, 
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	for range maxTries {
-		l, _, err := q.find(ctx, id)
-		switch {
-		case err != nil:
+		l, resp, err := q.find(ctx, id, clientv3.OpGet(q.keys.Config()))
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		q.learn(resp.Responses[3].GetResponseRange().Kvs)
+		switch {
 		case l.record == nil:
 			return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
 		case by.Revision != 0 && by.Revision != l.rev: //mutant:repair-shown

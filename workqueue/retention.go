@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,7 @@ const keysPerLease = 256
 // may, the oldest lease is revoked. The leases outlive the process.
 type retention struct {
 	store *etcdkv.Store
-	cfg   Config
+	keeps func() kept // what may be kept now
 	log   *zap.Logger
 
 	life   context.Context
@@ -44,33 +45,40 @@ type retention struct {
 type retainer struct {
 	id      clientv3.LeaseID
 	granted time.Time
+	age     time.Duration // that its keys are kept for at least
 	jobs    int
 	bytes   int
 }
 
-// Grant is the getting of one lease.
+// grant is the getting of one lease.
 type grant struct {
 	done chan struct{}
 	err  error // valid once done is closed
 }
 
-func newRetention(store *etcdkv.Store, cfg Config, log *zap.Logger) *retention {
-	r := &retention{store: store, cfg: cfg, log: log}
+func newRetention(store *etcdkv.Store, keeps func() kept, log *zap.Logger) *retention {
+	r := &retention{store: store, keeps: keeps, log: log}
 	r.life, r.cancel = context.WithCancel(context.Background())
 	return r
 }
 
-// rotateAfter is the age at which a lease takes no more keys.
-func (r *retention) rotateAfter() time.Duration { return r.cfg.Retention / 4 }
+// rotateAfter is the age at which a lease takes no more keys: one of these lives
+// between what is asked for and a quarter more.
+func (k kept) rotateAfter() time.Duration { return k.age / 4 }
 
 // fits tells whether a lease may take one more key of n bytes. Leases are small
-// parts of what may be kept, since they are what trim can give up.
-func (r *retention) fits(c *retainer, n int) bool {
-	return c != nil && time.Since(c.granted) <= r.rotateAfter() && /*mutant:retention-rotates*/ c.jobs < r.perLease() &&
-		(c.jobs == 0 || c.bytes+n <= r.cfg.RetainBytes/4)
+// parts of what may be kept, since they are what trim can give up. One that was
+// granted under other settings takes none.
+func (k kept) fits(c *retainer, n int) bool {
+	return c != nil && /*mutant:retention-follows*/ c.age == k.age && time.Since(c.granted) <= k.rotateAfter() && /*mutant:retention-rotates*/ c.jobs < k.perLease() &&
+		(c.jobs == 0 || c.bytes+n <= k.bytes/4)
 }
 
-func (r *retention) perLease() int { return min(keysPerLease, max(r.cfg.RetainJobs/4, 1)) }
+func (k kept) exceeded(jobs, bytes int) bool {
+	return /*mutant:retention-jobs*/ jobs > k.jobs || /*mutant:retention-bytes*/ bytes > k.bytes
+}
+
+func (k kept) perLease() int { return min(keysPerLease, max(k.jobs/4, 1)) }
 
 // lease returns a lease for one more key of n bytes. It waits only when no lease
 // could be granted ahead.
@@ -96,13 +104,14 @@ func (r *retention) lease(ctx context.Context, n int) (clientv3.LeaseID, error) 
 // attach counts a key on the current lease, rotating it where it is full or old;
 // without one it returns the grant to wait for. Called with mu held.
 func (r *retention) attach(n int) (clientv3.LeaseID, *grant) {
-	c := r.current
-	if !r.fits(c, n) {
-		if r.next != nil && !r.fits(r.next, n) {
-			r.next = nil // unused, and too old by now: it ends by itself
+	k, c := r.keeps(), r.current
+	if !k.fits(c, n) {
+		if r.next != nil && !k.fits(r.next, n) {
+			r.revoke(r.next.id) // unused, and too old by now
+			r.next = nil
 		}
 		if r.next == nil {
-			return clientv3.NoLease, r.grant()
+			return clientv3.NoLease, r.grant(k)
 		}
 		if c != nil {
 			r.full = append(r.full, c)
@@ -112,15 +121,15 @@ func (r *retention) attach(n int) (clientv3.LeaseID, *grant) {
 	}
 	c.jobs, c.bytes = c.jobs+1, c.bytes+n
 	r.jobs, r.bytes = r.jobs+1, r.bytes+n
-	if r.next == nil && (2*c.jobs >= r.perLease() || !r.fits(c, c.bytes)) {
-		r.grant()
+	if r.next == nil && (2*c.jobs >= k.perLease() || !k.fits(c, c.bytes)) {
+		r.grant(k)
 	}
-	r.trim()
+	r.trim(k)
 	return c.id, nil
 }
 
-// Grant gets the next lease in the background. Called with mu held.
-func (r *retention) grant() *grant {
+// grant gets the next lease in the background. Called with mu held.
+func (r *retention) grant(k kept) *grant {
 	if r.grants != nil {
 		select {
 		case <-r.grants.done:
@@ -136,38 +145,45 @@ func (r *retention) grant() *grant {
 		return g
 	}
 	r.wg.Go(func() {
-		// A key lives between the retention and a quarter more.
-		id, _, err := r.store.Grant(r.life, r.cfg.Retention+r.rotateAfter())
+		id, _, err := r.store.Grant(r.life, k.age+k.rotateAfter())
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		defer close(g.done)
 		if g.err = err; err == nil {
-			r.next = &retainer{id: id, granted: time.Now()}
+			r.next = &retainer{id: id, granted: time.Now(), age: k.age}
 		}
 	})
 	return g
 }
 
 // trim revokes the oldest leases while too much is kept. Called with mu held.
-func (r *retention) trim() {
-	for len(r.full) > 0 {
-		oldest := r.full[0]
-		aged := time.Since(oldest.granted) > r.cfg.Retention+r.rotateAfter()
-		if !aged && /*mutant:retention-jobs*/ r.jobs <= r.cfg.RetainJobs && /*mutant:retention-bytes*/ r.bytes <= r.cfg.RetainBytes {
-			return
+func (r *retention) trim(k kept) {
+	r.full = slices.DeleteFunc(r.full, func(c *retainer) bool {
+		aged := time.Since(c.granted) > c.age+c.age/4
+		if aged {
+			r.jobs, r.bytes = r.jobs-c.jobs, r.bytes-c.bytes
 		}
+		return aged
+	})
+	for len(r.full) > 0 && k.exceeded(r.jobs, r.bytes) {
+		oldest := r.full[0]
 		r.full = r.full[1:]
 		r.jobs, r.bytes = r.jobs-oldest.jobs, r.bytes-oldest.bytes
-		if aged || r.life.Err() != nil {
-			continue
-		}
-		r.wg.Go(func() {
-			if err := r.store.Revoke(r.life, oldest.id); err != nil {
-				// It ends by itself, only later.
-				r.log.Debug("revoke retention lease", zap.Error(err))
-			}
-		})
+		r.revoke(oldest.id)
 	}
+}
+
+// revoke ends a lease in the background. Called with mu held.
+func (r *retention) revoke(id clientv3.LeaseID) {
+	if r.life.Err() != nil {
+		return
+	}
+	r.wg.Go(func() {
+		if err := r.store.Revoke(r.life, id); err != nil {
+			// It ends by itself, only later.
+			r.log.Debug("revoke retention lease", zap.Error(err))
+		}
+	})
 }
 
 // lost takes a lease out of use that etcd does not know any more.
@@ -180,7 +196,7 @@ func (r *retention) lost(id clientv3.LeaseID) {
 	}
 }
 
-// Close joins the background work. The leases live on, with the jobs on them;
+// close joins the background work. The leases live on, with the jobs on them;
 // one that nothing hangs on is revoked.
 func (r *retention) close(ctx context.Context) error {
 	r.mu.Lock()

@@ -51,7 +51,7 @@ func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		wake := soonest(w.keepRegistered(r, box), w.fillFrom(r, box))
+		wake := soonest(w.keepRegistered(r, r.isTold(w.capacity(), box.listing())), w.fillFrom(r, box))
 		if w.limited() && w.idle() {
 			return
 		}
@@ -93,7 +93,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 	if s.Remaining() <= 0 {
 		return time.Time{}
 	}
-	if r.isTold(0) {
+	if r.isTold(0, 0) {
 		for _, e := range box.waiting() {
 			w.returnEntry(s, box, e, unbegun("the worker takes no more"))
 		}

@@ -130,7 +130,7 @@ func (c *Claim) event(v verb) event {
 	return event{verb: v, now: time.Now(), nonce: keyspace.NewNonce(), token: c.fence.Token, delay: c.q.delay()}
 }
 
-// Close takes one way out of the claim: see [claims.Closer].
+// close takes one way out of the claim: see [claims.Closer].
 func (c *Claim) close(ctx context.Context, e event, joined joint) error {
 	way, err := c.way(e, joined)
 	if err == nil {

@@ -31,6 +31,17 @@ type Stats struct {
 	PausedWhy string
 	// PausedAt is when, by their clock; zero where that was not kept.
 	PausedAt time.Time
+	// Settings are the queue's: see [Queue.SetSettings]. All else in it is zero.
+	Settings Config
+	// SettingsErr names the settings that cannot be read or are out of bounds: nobody
+	// goes by them.
+	SettingsErr error
+	// SetBy is who set the mode or the settings last.
+	SetBy string
+	// SetWhy is why.
+	SetWhy string
+	// SetAt is when, by their clock; zero where nobody did.
+	SetAt time.Time
 	// Revision is the config's, to guard a change with; 0 when there is none yet.
 	Revision int64
 	// Jobs counts by state. Cancelled jobs count as done.
@@ -333,7 +344,7 @@ func (c *counter) finish() {
 }
 
 // Settings is the part of [Queue.Stats] that the queue's config says, for one small
-// read: mode, pause and revision. Nothing is counted.
+// read: mode, pause, settings and revision. Nothing is counted.
 func (q *Queue) Settings(ctx context.Context) (Stats, error) {
 	resp, err := q.store.Get(ctx, q.keys.Config())
 	if err != nil {
@@ -352,7 +363,8 @@ func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Mode: ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev}
+	s := Stats{Mode: ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev, SetBy: c.SetBy, SetWhy: c.SetReason, SetAt: c.SetAt}
+	s.Settings, s.SettingsErr = c.settings()
 	if c.Mode == ModeDispatch {
 		s.Mode = ModeDispatch
 	}

@@ -32,10 +32,11 @@ func (q *Queue) TakeUp(ctx context.Context, id string, token coord.Token, nonce 
 	if token <= 0 {
 		return nil, fmt.Errorf("%s: %w", what, &coord.InputError{Field: "token", Value: token.String(), Reason: "it is a positive number, as the claim gave it"})
 	}
-	l, resp, err := q.find(ctx, id, clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
+	l, resp, err := q.find(ctx, id, clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)), clientv3.OpGet(q.keys.Config()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
+	q.learn(resp.Responses[5].GetResponseRange().Kvs)
 	if l.record == nil {
 		return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
@@ -71,7 +72,7 @@ func (l located) late(token coord.Token, nonce string) located {
 	return located{record: &r, where: inJobs, rev: int64(token)}
 }
 
-// Only returns the one key that the i-th get of a read found, or nil.
+// only returns the one key that the i-th get of a read found, or nil.
 func only(resp *clientv3.TxnResponse, i int) *mvccpb.KeyValue {
 	if kvs := resp.Responses[i].GetResponseRange().Kvs; len(kvs) == 1 {
 		return kvs[0]

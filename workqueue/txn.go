@@ -209,7 +209,7 @@ func (t txns) reclaim(l located, n next, me session, config, progress int64) (et
 	return txn, nil
 }
 
-// Close ends a claim under its fence: complete, fail, snooze, release, cancel from
+// close ends a claim under its fence: complete, fail, snooze, release, cancel from
 // inside. The fence is what refuses a late write of an owner that was superseded.
 func (t txns) close(f coord.Fence, l located, n next, lease clientv3.LeaseID) (etcdkv.Txn, error) {
 	fence := f.Cmps() //mutant:close-fence

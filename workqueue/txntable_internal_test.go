@@ -64,14 +64,14 @@ func exprString(e ast.Expr) string {
 }
 
 func returnsTxn(f *ast.FuncDecl) bool {
-	return f.Type.Results != nil && exprString(f.Type.Results.List[0].Type) == "coord.Txn"
+	return f.Type.Results != nil && exprString(f.Type.Results.List[0].Type) == "etcdkv.Txn"
 }
 
 // buildsTxn tells whether a function has a literal of a Txn in it.
 func buildsTxn(f *ast.FuncDecl) bool {
 	found := false
 	ast.Inspect(f, func(n ast.Node) bool {
-		if lit, ok := n.(*ast.CompositeLit); ok && exprString(lit.Type) == "coord.Txn" && len(lit.Elts) > 0 {
+		if lit, ok := n.(*ast.CompositeLit); ok && exprString(lit.Type) == "etcdkv.Txn" && len(lit.Elts) > 0 {
 			found = true
 		}
 		return true

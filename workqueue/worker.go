@@ -235,7 +235,7 @@ func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
 			w.serveInbox(ctx, s, r)
 			continue
 		}
-		if err := w.serve(ctx, s); err != nil {
+		if err := w.serve(ctx, s, r); err != nil {
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func (w *Worker) standForDispatcher(ctx context.Context) (stop func()) {
 }
 
 // serve claims and works jobs until the session, ctx, or the mode is over.
-func (w *Worker) serve(ctx context.Context, s *coord.Session) error {
+func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration) error {
 	release, err := w.q.needJobs(ctx)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session) error {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		wake := w.fill(s)
+		wake := soonest(w.keepRegistered(r, r.isTold(-1, w.q.index.listing(s.ID()))), w.fill(s))
 		if w.limited() && w.idle() || w.q.index.mode() == ModeDispatch {
 			return nil
 		}

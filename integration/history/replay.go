@@ -58,7 +58,7 @@ func (m *move) born() string {
 	return ""
 }
 
-// Entry is what the move left in the trail.
+// entry is what the move left in the trail.
 func (m *move) entry() workqueue.Attempt {
 	if m.to == nil || m.to.rec == nil {
 		return workqueue.Attempt{}

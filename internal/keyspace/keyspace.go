@@ -116,6 +116,11 @@ func (q QueueKeys) Config() string { return q.prefix + "config" }
 // Workers is the prefix of the workers' registrations.
 func (q QueueKeys) Workers() string { return q.prefix + "workers/" }
 
+// WorkersOf is the prefix of those of one identity.
+func (q QueueKeys) WorkersOf(identity string) string {
+	return q.Workers() + EscapeIdentity(identity) + "."
+}
+
 // Worker is the registration of one session as a worker.
 func (q QueueKeys) Worker(sid string) string { return q.Workers() + sid }
 

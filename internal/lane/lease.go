@@ -158,7 +158,7 @@ func (l *lane) end() {
 	}
 }
 
-// Revoke ends the lane where nothing can be put any more, and returns what the lane
+// revoke ends the lane where nothing can be put any more, and returns what the lane
 // held at its end. An error means that the outcome of what was sent cannot be read.
 func (l *lane) revoke(ctx context.Context, s *etcdkv.Store) (*pb.RangeResponse, error) {
 	rev, err := s.RevokeAt(ctx, l.lease)

@@ -185,7 +185,7 @@ func (r *laneRun) moves() (moves []move) {
 	return moves
 }
 
-// Close ends the committer, with so much time for what is under way.
+// close ends the committer, with so much time for what is under way.
 func (r *laneRun) close(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -95,6 +95,8 @@ func wantedBy(f *pflag.Flag) string {
 		return "a number, such as 0.5"
 	case "duration":
 		return "a time such as 500ms, 10s, 5m or 1h30m, up to 2562047h"
+	case "range":
+		return "a time such as 200ms, or two, the shorter first, such as 50ms..300ms"
 	case "bool":
 		return "true or false, or nothing at all"
 	case "stringSlice":

@@ -22,19 +22,28 @@ type claimNoun struct {
 	held, free   string // the states
 	state        func(context.Context, *etcdkv.Store, string) (coord.ClaimState, error)
 	states       func(context.Context, *etcdkv.Store) ([]coord.ClaimState, error)
-	claim        func(*coord.Session, string) *coord.Lock // nil where the steps of a script do not go
-	dir          string                                   // under the root, where its keys are
-	permits      bool                                     // a name has several claims, by number
+	claim        func(s *coord.Session, name string, permits int) holdable
+	dir          string // under the root, where its keys are
+	permits      bool   // a name has several claims, by number
+}
+
+// holdable is what a session can hold: a lock, a leadership, or a permit.
+type holdable interface {
+	Acquire(context.Context) (*coord.Hold, error)
+	TryAcquire(context.Context) (*coord.Hold, error)
+	TakeUp(context.Context, coord.Token, string) (*coord.Hold, error)
 }
 
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: coord.LockState, states: coord.LockStates, claim: coord.NewLock, dir: "locks/",
+		state: coord.LockState, states: coord.LockStates, dir: "locks/",
+		claim: func(s *coord.Session, name string, _ int) holdable { return coord.NewLock(s, name) },
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: coord.LeadershipState, states: coord.ElectionStates, claim: (*coord.Session).Leadership, dir: "elections/",
+		state: coord.LeadershipState, states: coord.ElectionStates, dir: "elections/",
+		claim: func(s *coord.Session, name string, _ int) holdable { return s.Leadership(name) },
 	}
 )
 
@@ -78,10 +87,13 @@ func (n claimNoun) item(st coord.ClaimState) claimItem {
 
 // ref is what -o name prints of what the verbs take as arg.
 func (n claimNoun) ref(arg string) string {
-	if permit, err := parsePermitRef(arg); n.permits && err == nil {
-		return n.noun + "/" + permit.text()
+	if !n.permits {
+		return refName(n.noun, arg)
 	}
-	return refName(n.noun, arg)
+	if permit, err := parsePermitRef(arg); err == nil {
+		return permitPrefix + permit.text()
+	}
+	return permitPrefix + escape.Name(semaphoreName(arg), "/")
 }
 
 // cell is a name in a table, as get takes it.

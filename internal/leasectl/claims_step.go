@@ -1,9 +1,12 @@
 package leasectl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,11 +20,20 @@ import (
 // exactly.
 type acquiredItem struct {
 	Name    string `json:"name"`
-	Ref     string `json:"ref"` // as the other commands take it
+	Permit  *int   `json:"permit,omitempty"` // its number, of semaphores
+	Ref     string `json:"ref"`              // as the other commands take it
 	Token   string `json:"token"`
 	Nonce   string `json:"nonce"`
 	Key     string `json:"key"` // whose mod revision is the token
 	Session string `json:"session"`
+}
+
+func (n claimNoun) acquired(name, session string, h *coord.Hold) acquiredItem {
+	item := acquiredItem{Name: name, Ref: refName(n.noun, name), Token: h.Token().String(), Nonce: h.Fence().Nonce, Key: h.Fence().Key, Session: session}
+	if number, err := strconv.Atoi(h.Fence().Key[strings.LastIndexByte(h.Fence().Key, '/')+1:]); n.permits && err == nil {
+		item.Permit, item.Ref = &number, permitPrefix+permitRef{name, number}.text()
+	}
+	return item
 }
 
 // newClaimAcquire completes the command that acquires a claim for a session, from a script.
@@ -39,7 +51,11 @@ func newClaimAcquire(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 		case o.timeout < 0:
 			return usagef("--wait 30s", "--wait is %v: it must not be negative", o.timeout)
 		}
-		if err := keyspace.ValidateName(n.noun, args[0]); err != nil {
+		name := args[0]
+		if n.permits {
+			name = semaphoreName(name)
+		}
+		if err := keyspace.ValidateName(n.noun, name); err != nil {
 			return err
 		}
 		return a.withResumed(cmd.Context(), session, func(ctx context.Context, c *connection, s *coord.Session) error {
@@ -47,18 +63,23 @@ func newClaimAcquire(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 			if o.timeout > 0 {
 				defer watchOver(ctx, c, a.notef)()
 			}
+			o.claim = func(s *coord.Session, _ string, permits int) holdable { return n.claim(s, name, permits) }
 			h, err := a.acquire(ctx, s, args[0], &o)
 			if err != nil {
 				return err
 			}
+			item := n.acquired(name, session, h)
 			if format == formatName {
-				return a.printLine(o.ref(args[0]))
+				return a.printLine(item.Ref)
 			}
-			return printJSON(a.out, acquiredItem{args[0], o.ref(args[0]), h.Token().String(), h.Fence().Nonce, h.Fence().Key, session})
+			return printJSON(a.out, item)
 		})
 	}
 	cmd.Flags().StringVar(&session, "session", "", "acquire for session `S`, as session open printed it")
 	cmd.Flags().DurationVar(&o.timeout, "wait", 0, "wait in line for up to `TIME`")
+	if n.permits {
+		cmd.Flags().IntVar(&o.permits, "permits", 0, "the semaphore has `N` permits, as all agree that use it")
+	}
 	return writes(cmd)
 }
 
@@ -101,7 +122,7 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 	return a.withStore(ctx, func(c *connection, store *etcdkv.Store) error {
 		bounded, cancel := a.bounded(ctx)
 		defer cancel()
-		st, err := step.state(bounded, store, name)
+		st, err := step.find(store, bounded, name, token)
 		switch {
 		case err != nil:
 			return err
@@ -111,7 +132,7 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 		return a.resume(ctx, c, st.Owner, func(ctx context.Context, s *coord.Session) error {
 			ctx, cancel := a.bounded(ctx)
 			defer cancel()
-			h, err := step.claim(s, name).TakeUp(ctx, token, nonce)
+			h, err := step.claim(s, st.Name, st.Permit+1).TakeUp(ctx, token, nonce)
 			if err == nil {
 				err = step.do(h, ctx)
 			}
@@ -126,6 +147,21 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 			return a.printLine(step.ref(name) + " " + step.past)
 		})
 	})
+}
+
+// find reads the claim of a token: a permit is known by its token too, whatever its number.
+func (n claimNoun) find(s *etcdkv.Store, ctx context.Context, arg string, token coord.Token) (st coord.ClaimState, err error) {
+	if _, err := parsePermitRef(arg); !n.permits || err == nil {
+		return n.state(ctx, s, arg)
+	}
+	states, err := coord.SemaphoreState(ctx, s, semaphoreName(arg))
+	for _, st = range states {
+		if st.Token == token {
+			break
+		}
+	}
+	st.Key = cmp.Or(st.Key, n.ref(arg))
+	return st, err
 }
 
 // withResumed connects and calls f with a session that lives without a process, and leaves it so.

@@ -104,6 +104,15 @@ func (r *doctorRig) exists(key string) bool {
 	return len(resp.Kvs) == 1
 }
 
+func (r *doctorRig) valueAt(key string) string {
+	r.Helper()
+	resp, err := r.client.Get(r.Context(), key)
+	if err != nil || len(resp.Kvs) != 1 {
+		r.Fatalf("read %s: %v, %v", key, resp, err)
+	}
+	return string(resp.Kvs[0].Value)
+}
+
 func (r *doctorRig) queue(name string) keyspace.QueueKeys { return r.keys.Queue(name) }
 
 // record is a job's record as it lies in etcd, with more fields.

@@ -233,6 +233,25 @@ var damages = []damage{
 				r.Errorf("queues resume: exit code %d, %q, %q", code, out, errOut)
 			}
 		}},
+	{code: "Q4", name: "who set it", exit: 8, fixed: true,
+		make: func(r *doctorRig) { r.put(r.queue("mail").Config(), `{"set_by":7}`) },
+		says: []string{"ERROR Q4", "config of queue mail cannot be read"}},
+	{code: "Q5", exit: 0, fixed: true,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Config(), `{"w":"8888888888888888","mode":"claim","retention":"-5h","retain_jobs":9223372036854775807,"retain_bytes":4096,"limits":{"gpu":4}}`)
+			r.put(r.queue("other").Config(), `{"w":"8888888888888888","retention":"5h"}`)
+			out, errOut, code := r.leasectl("queues", "describe", "mail")
+			if code != 0 || !strings.Contains(out, "retention is \"-5h\"") || !strings.Contains(out, "leasectl doctor --fix") {
+				r.Errorf("queues describe: exit code %d, %q, %q", code, out, errOut)
+			}
+		},
+		says: []string{"WARN  Q5", "settings of queue mail that nobody goes by", `retention is "-5h": invalid retention "-5h0m0s": it is between 1s and 100 years`, "retain_jobs is 9223372036854775807"},
+		then: func(r *doctorRig) {
+			now := r.valueAt(r.queue("mail").Config())
+			if strings.Contains(now, "retention") || strings.Contains(now, "retain_jobs") || !strings.Contains(now, `"retain_bytes":4096`) || !strings.Contains(now, `"limits":{"gpu":4}`) {
+				r.Errorf("the config is %s", now)
+			}
+		}},
 	{code: "S1", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.keys.Session("w.0000000000000001"), `{"w":"8888888888888888"}`) },
 		says: []string{"ERROR S1", "1 session without a lease", "w.0000000000000001"},

@@ -168,10 +168,14 @@ func configEvent(p keyspace.ParsedKey, c keyChange) *eventItem {
 		Actor  string    `json:"actor"`
 		Reason string    `json:"reason"`
 		At     time.Time `json:"at"`
+		SetBy  string    `json:"set_by"`
+		SetAt  time.Time `json:"set_at"`
 	}
 	var old, now config
+	var oldSet, nowSet workqueue.Config
 	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
 	_ = json.Unmarshal(c.now.Value, &now)
+	_, _ = oldSet.ReadSettings(valueOf(c.old)), nowSet.ReadSettings(c.now.Value)
 	e := &eventItem{Type: evConfigured, Queue: p.Queue, Actor: now.Actor, Detail: now.Reason}
 	switch {
 	case now.Paused && !old.Paused:
@@ -179,7 +183,9 @@ func configEvent(p keyspace.ParsedKey, c keyChange) *eventItem {
 	case old.Paused && !now.Paused:
 		e.Type, e.Time = evResumed, now.At
 	case now.Mode != old.Mode:
-		e.Actor, e.Detail = "", "mode "+orDefault(now.Mode, "claim")
+		e.Actor, e.Time, e.Detail = now.SetBy, now.SetAt, "mode "+orDefault(now.Mode, "claim")
+	case nowSet != oldSet:
+		e.Actor, e.Time, e.Detail = now.SetBy, now.SetAt, settingsText(nowSet)
 	}
 	return e
 }

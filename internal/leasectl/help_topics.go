@@ -83,7 +83,9 @@ etcd refuses it later, work ends with exit code 4, for a supervisor to start it 
              dead        failed for good; kept until somebody acts
 
 A while is an hour, but of what one process ends no more than 10,000 jobs or 64 MiB:
-then the oldest go first. Programs set their own bounds (workqueue.Config).
+then the oldest go first. All three are settings of the queue, for all processes:
+leasectl queues set QUEUE --retain 24h --retain-jobs 50000 --retain-bytes 256MiB.
+Programs may keep less than that (workqueue.Config).
 
   enqueue          -> ready, or scheduled
   claimed by work  -> claimed
@@ -166,13 +168,14 @@ that they showed, or on --revision, and exit with 5 when the job has moved.
 What becomes of a job is told by jobs wait, jobs watch and jobs result; enqueue --wait
 enqueues, waits and prints the result in one call.
 
-Locks and leaderships go in the same steps:
+Locks, leaderships and permits go in the same steps:
 
   leasectl locks acquire deploy --session "$S" --wait 1m   its token, nonce and key;
                                                            exit code 124: not in time
   leasectl locks verify  deploy --token N --nonce X        exit code 5: stop
   leasectl locks release deploy --token N --nonce X
   leasectl elections acquire|verify|release NAME           as for locks
+  leasectl semaphores acquire NAME --permits 4 ...         as for locks
 
 Exit code 5 of the steps means that the token is not the current one: somebody else
 owns the job, or it is over, and nothing was changed. A step that was cut off can

@@ -28,7 +28,3 @@ members has said so, and the session was renewed. Exit code 5 means that it is n
 		Example: `  leasectl locks verify deploy --token 918201 --nonce 5f1c...`,
 	})
 }
-
-func newLocksOwnRelease(a *app) *cobra.Command {
-	return newClaimStep(a, claimStep{lockNoun, "released", (*coord.Hold).Release}, &cobra.Command{})
-}

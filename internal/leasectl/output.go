@@ -21,6 +21,7 @@ const (
 	formatYAML  = "yaml"
 	formatName  = "name"
 	formatCSV   = "csv"
+	formatSVG   = "svg" // of top alone
 )
 
 var (

@@ -11,7 +11,8 @@ as -o name prints it, queue/NAME.`,
 		GroupID: groupLook,
 		Example: `  leasectl queues ls
   leasectl queues pause mail --reason "smtp is down"
-  leasectl queues set mail --mode dispatch`,
+  leasectl queues set mail --mode dispatch
+  leasectl queues set mail --retain 24h`,
 		Aliases: []string{"queue", "q"},
 	}, takesBack("queue", newQueuesLs(a), newQueuesGet(a), newQueuesDescribe(a), newQueuesStats(a), newQueuesSet(a), newQueuesPause(a), newQueuesResume(a), newQueuesDrain(a), newQueuesPurge(a), newQueuesRm(a))...)
 }

@@ -16,8 +16,9 @@ func newQueuesDescribe(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe QUEUE",
 		Short: "Show one queue, who serves it, its problems, and what can be done next",
-		Long: `Show one queue: how its jobs are shared, what is in it, what happened in the last 5
-minutes, who serves it, its problems, and what can be done next.`,
+		Long: `Show one queue: how its jobs are shared, its settings, what is in it, what happened
+in the last 5 minutes, who serves it, its problems, and what can be done next. A
+setting that says default is left to each process: see leasectl queues set --help.`,
 		Example: `  leasectl queues describe mail`,
 		Args:    takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,6 +72,7 @@ func (d queueDetail) sheet(now time.Time) *sheet {
 		}
 		s.line("Paused", "by %s%s%s", d.PausedBy, ago, whyText(d.PausedWhy))
 	}
+	s.line("Settings", "%s%s", settingsText(d.set), d.setText(now))
 	oldest := ""
 	if d.Oldest != nil {
 		oldest = "    oldest " + age(now.Sub(*d.Oldest))
@@ -105,11 +107,19 @@ func (d queueDetail) next() []string {
 	return slices.Clip(next)
 }
 
+// setText is who set the mode or the settings last.
+func (d queueDetail) setText(now time.Time) string {
+	if d.SetAt == nil {
+		return ""
+	}
+	return fmt.Sprintf("    set by %s %s ago%s", d.SetBy, age(now.Sub(*d.SetAt)), whyText(d.SetWhy))
+}
+
 // text is what happened, and how far back that is known.
 func (r recentItem) text(now time.Time) string {
 	text := fmt.Sprintf("enqueued %d  done %d  reclaimed %d  fenced %d  failed %d", r.Enqueued, r.Done, r.Lost, r.Fenced, r.Failed)
-	if r.cut && r.ReachesTo != nil {
-		text += fmt.Sprintf("   (and more before %s ago: of finished jobs a process keeps the last 10,000 or 64 MiB)", age(now.Sub(*r.ReachesTo)))
+	if r.cut != "" && r.ReachesTo != nil {
+		text += fmt.Sprintf("   (and more before %s ago: of finished jobs a process keeps %s)", age(now.Sub(*r.ReachesTo)), r.cut)
 	}
 	return text
 }

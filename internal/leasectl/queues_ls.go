@@ -15,7 +15,8 @@ func newQueuesLs(a *app) *cobra.Command {
 		Short: "List the queues with what is in them",
 		Long: `List the queues under the root. CLAIMED counts orphans too. OLDEST is the age of
 the oldest ready job. RATE/s and P95-RUN are of the jobs that were done in the last
-5 minutes, as far as done jobs are kept (an hour, and 10,000 for each process).
+5 minutes, as far as done jobs are kept (an hour, and 10,000 for each process, unless
+leasectl queues set says otherwise).
 WORKERS are the sessions that serve the queue. A queue that nobody has used does not
 show.`,
 		Example: `  leasectl queues ls

@@ -15,26 +15,46 @@ type queueChange struct {
 	past string
 	// known changes make sense only for a queue that is there; the others may come before its first job.
 	known bool
-	do    func(context.Context, *workqueue.Queue, workqueue.By) error
+	// settings tells that the settings are what changes.
+	settings bool
+	do       func(context.Context, *workqueue.Queue, workqueue.By) error
 }
 
 func newQueuesSet(a *app) *cobra.Command {
 	var m mutation
 	var mode string
+	var settings settingFlags
 	cmd := &cobra.Command{
-		Use:   "set QUEUE --mode claim|dispatch",
-		Short: "Choose how a queue's jobs are shared among its workers",
+		Use:   "set QUEUE --mode claim|dispatch | SETTINGS",
+		Short: "Choose how a queue's jobs are shared, for how long they are kept and when they are tried again",
 		Long: `Choose how a queue's jobs are shared: in mode claim each worker claims for itself;
 in mode dispatch one elected dispatcher hands them out, and workers watch only
 their inbox, so thousands can serve one queue. Workers follow at once; what they
 run goes on. Mode dispatch needs a dispatcher: see leasectl dispatch. A queue can be
-set before its first job; a note on stderr says that there is nothing in it.`,
+set before its first job; a note on stderr says that there is nothing in it.
+
+Settings are kept with the queue, and go for all processes that serve it, while they
+run too, for the jobs that end from then on. A program that asks for less keeps less
+(workqueue.Config). default takes a setting back: then each process goes by its own,
+which is 1h, 10000 jobs and 64MiB where it says nothing, and a backoff of 1s,10m,2.
+The mode and settings are set by a command each.`,
 		Example: `  leasectl queues set mail --mode dispatch
-  leasectl queues set mail --mode claim --dry-run`,
+  leasectl queues set mail --mode claim --dry-run
+  leasectl queues set mail --retain 24h --retain-jobs 50000 --reason "audit"
+  leasectl queues set mail --backoff 5s,1h --retain default`,
 		Args: takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if mode != workqueue.ModeClaim && mode != workqueue.ModeDispatch {
-				return usagef("--mode claim or --mode dispatch", "--mode is %q: want claim or dispatch", mode)
+			var given workqueue.Config
+			if err := settings.apply(&given); err != nil {
+				return err
+			}
+			switch {
+			case settings != (settingFlags{}) && cmd.Flags().Changed("mode"):
+				return usagef("the same with --mode alone, and again without", "--mode and settings are set by a command each")
+			case settings != (settingFlags{}):
+				return a.runQueueChange(cmd.Context(), args[0], m, settings.change())
+			case mode != workqueue.ModeClaim && mode != workqueue.ModeDispatch:
+				return usagef("--mode claim or --mode dispatch, or a setting such as --retain 24h", "--mode is %q: want claim or dispatch", mode)
 			}
 			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
 				what: "set mode " + mode + " of", past: "set to mode " + mode,
@@ -44,6 +64,7 @@ set before its first job; a note on stderr says that there is nothing in it.`,
 	}
 	m.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&mode, "mode", "", "share jobs by `MODE`: claim or dispatch")
+	settings.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -109,6 +130,9 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		}
 		a.notef("%s: %s%s queue %s (mode %s, paused %s, config revision %d)",
 			c.where(), would, change.what, name, s.Mode, yesNo(s.Paused), s.Revision)
+		if change.settings {
+			a.noteSettings(s)
+		}
 		if m.dryRun {
 			return nil
 		}

@@ -1,9 +1,11 @@
 package leasectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +36,14 @@ type queueItem struct {
 	Recent     recentItem `json:"recent"`
 	Revision   string     `json:"config_revision"`
 
+	Settings settingsItem `json:"settings"`
+	// SettingsErr names the settings that nobody goes by.
+	SettingsErr string     `json:"settings_error,omitempty"`
+	SetBy       string     `json:"set_by,omitempty"` // the mode or the settings
+	SetWhy      string     `json:"set_why,omitempty"`
+	SetAt       *time.Time `json:"set_at,omitempty"`
+
+	set     workqueue.Config
 	claims  map[string]int // claimed jobs by session
 	orphans []string       // some of them
 	newer   int            // of the unreadable records, those of a newer program
@@ -55,7 +65,7 @@ type recentItem struct {
 	Rate      float64    `json:"done_per_second"`
 	RunP95    *float64   `json:"run_p95_seconds,omitempty"`
 
-	cut bool // so many are kept that some of those since then may have been given up
+	cut string // what a process keeps, where so many are kept that some of those since then may have been given up
 }
 
 func queueItemOf(s workqueue.Stats, now time.Time) queueItem {
@@ -65,7 +75,11 @@ func queueItemOf(s workqueue.Stats, now time.Time) queueItem {
 		Claimed: s.Jobs[workqueue.StateClaimed], Orphan: s.Jobs[workqueue.StateOrphan],
 		Done: s.Jobs[workqueue.StateDone], Dead: s.Jobs[workqueue.StateDead], Unreadable: s.Unreadable, newer: s.Newer,
 		Oldest: timeOrNil(s.Oldest), Workers: s.Workers, Revision: fmt.Sprint(s.Revision), Recent: recentOf(s, now),
+		Settings: settingsItemOf(s.Settings), SetBy: s.SetBy, SetWhy: s.SetWhy, SetAt: timeOrNil(s.SetAt), set: s.Settings,
 		claims: s.Claims, orphans: s.Orphans,
+	}
+	if s.SettingsErr != nil {
+		i.SettingsErr = s.SettingsErr.Error()
 	}
 	if s.Paused {
 		i.PausedBy, i.PausedWhy, i.PausedAt = s.PausedBy, s.PausedWhy, timeOrNil(s.PausedAt)
@@ -73,9 +87,24 @@ func queueItemOf(s workqueue.Stats, now time.Time) queueItem {
 	return i
 }
 
-// fullyKept is how many finished jobs are kept where a process has begun to give up the oldest: of the 10,000 that one keeps,
-// those of two leases may be missing.
-const fullyKept = 10_000 - 2*256
+// givesUp tells whether so many finished jobs are kept that a process may have begun to give up the oldest, unless it was
+// started to keep less. Those of two leases may be missing.
+func givesUp(s workqueue.Stats) bool {
+	n := cmp.Or(s.Settings.RetainJobs, 10_000)
+	return s.Jobs[workqueue.StateDone] >= n-2*min(256, max(n/4, 1))
+}
+
+// keptText is how much of what is finished a process keeps.
+func keptText(s workqueue.Config) string {
+	jobs, size := "10,000", "64 MiB"
+	if s.RetainJobs != 0 {
+		jobs = strconv.Itoa(s.RetainJobs)
+	}
+	if s.RetainBytes != 0 {
+		size = exactSize(s.RetainBytes)
+	}
+	return "the last " + jobs + " or " + size
+}
 
 func recentOf(s workqueue.Stats, now time.Time) recentItem {
 	r := s.Recent
@@ -83,7 +112,9 @@ func recentOf(s workqueue.Stats, now time.Time) recentItem {
 		Since: r.Since.UTC().Truncate(time.Millisecond), ReachesTo: timeOrNil(r.Reaches), Enqueued: r.Enqueued, Done: r.Done,
 		Cancelled: r.Cancelled, Dead: r.Dead, Failed: r.Failed, Lost: r.Lost, Fenced: r.Fenced,
 	}
-	item.cut = !r.Reaches.IsZero() && s.Jobs[workqueue.StateDone] >= fullyKept
+	if !r.Reaches.IsZero() && givesUp(s) {
+		item.cut = keptText(s.Settings)
+	}
 	from := r.Since
 	if !r.Reaches.IsZero() {
 		from = r.Reaches

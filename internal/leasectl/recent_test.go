@@ -24,6 +24,21 @@ func TestRecentSaysWhatWasCutOnlyWhereSomethingWas(t *testing.T) {
 	if text := full.Recent.text(now); !strings.HasSuffix(text, cut) {
 		t.Errorf("a queue that gives up jobs: %s", text)
 	}
+	more := stats(49_700)
+	more.Settings = workqueue.Config{RetainJobs: 50_000, RetainBytes: 1 << 30}
+	set := queueItemOf(more, now)
+	if text := set.Recent.text(now); !strings.HasSuffix(text, "a process keeps the last 50000 or 1GiB)") {
+		t.Errorf("a queue with settings: %s", text)
+	}
+	more.Jobs[workqueue.StateDone] = 9_700
+	if text := queueItemOf(more, now).Recent.text(now); !strings.HasSuffix(text, "failed 0") {
+		t.Errorf("a queue that may keep more: %s", text)
+	}
+	several := statusItem{Queues: []queueItem{full, set}}
+	several.sum(nil, now)
+	if text := several.Recent.text(now); !strings.HasSuffix(text, "a process keeps what the settings of its queue say)") {
+		t.Errorf("queues with several settings: %s", text)
+	}
 	st := statusItem{Queues: []queueItem{full, young}}
 	st.sum(nil, now)
 	if text := st.Recent.text(now); !strings.HasSuffix(text, cut) {

@@ -17,22 +17,24 @@ import (
 var semaphoreNoun = claimNoun{
 	noun: "semaphore", plural: "semaphores", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
 	state: permitState, states: coord.SemaphoreStates, dir: "semaphores/", permits: true,
+	claim: func(s *coord.Session, name string, permits int) holdable { return coord.NewSemaphore(s, name, permits) },
 }
 
 func newSemaphores(a *app) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "semaphores",
-		Short: "Look at the permits of semaphores, and take one from its holder",
-		Long: `Look at the permits of semaphores that are held, and at who waits, and take one from
-a holder that does not give it back. A permit is named NAME/NUMBER, as -o name prints
+		Short: "Look at the permits of semaphores, hold one from a script, take one from its holder",
+		Long: `Look at the permits of semaphores that are held, and at who waits, hold one step by
+step from a script, and take one from a holder that does not give it back. A permit is named NAME/NUMBER, as -o name prints
 it behind semaphore/; a slash in NAME is written %2F. How many permits there are is
 known to the programs that use them: one that was given back does not show.`,
 		GroupID: groupLook,
 		Example: `  leasectl semaphores ls
   leasectl semaphores get gpu -o json
+  leasectl semaphores acquire gpu --permits 4 --session "$S" -o json   # leasectl help scripts
   leasectl semaphores release gpu/2 --force --reason "its host is gone"`,
 		Aliases: []string{"semaphore"},
-	}, newSemaphoresLs(a), newSemaphoresGet(a), newSemaphoresRelease(a))
+	}, newSemaphoresLs(a), newSemaphoresGet(a), newSemaphoresAcquire(a), newSemaphoresVerify(a), newSemaphoresRelease(a))
 }
 
 // permitPrefix is what -o name prints in front of NAME/NUMBER.
@@ -79,6 +81,9 @@ func permitState(ctx context.Context, s *etcdkv.Store, arg string) (coord.ClaimS
 	return coord.ClaimState{Name: ref.name, Permit: ref.number}, nil
 }
 
+// semaphoreName is the name that an argument says which names no permit, as get takes it.
+func semaphoreName(arg string) string { return escape.Unname(strings.TrimPrefix(arg, permitPrefix)) }
+
 // loadPermits reads the permits of one semaphore, or with NAME/NUMBER one of them.
 func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items []claimItem, err error) {
 	s, err := etcdkv.NewStore(c.Client, c.root, nil)
@@ -87,7 +92,7 @@ func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items
 	}
 	ref, many := parsePermitRef(arg)
 	if many != nil {
-		ref.name = escape.Unname(strings.TrimPrefix(arg, permitPrefix))
+		ref.name = semaphoreName(arg)
 	}
 	states, err := coord.SemaphoreState(ctx, s, ref.name)
 	states = slices.DeleteFunc(states, func(st coord.ClaimState) bool { return many == nil && st.Permit != ref.number })

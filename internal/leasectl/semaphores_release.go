@@ -3,24 +3,21 @@ package leasectl
 import "github.com/spf13/cobra"
 
 func newSemaphoresRelease(a *app) *cobra.Command {
-	var o claimRepairOptions
-	var force bool
-	cmd := newClaimRepair(a, claimRepair{semaphoreNoun, "release", "released"}, &o, func(cmd *cobra.Command) error {
-		if !force {
-			return usagef("the same with --force", "%sonly the holder can give a semaphore back; taking it from him needs --force", verbPrefix(cmd))
-		}
-		return nil
-	}, &cobra.Command{
-		Use:   "release NAME/NUMBER --force",
-		Short: "Take a permit from its holder",
-		Long: `Take a permit of a semaphore from its holder and give it to the first who waits, or
-to nobody. The holder may still be running; it is told, and no write under its permit
-is accepted any more. What it does elsewhere nobody can stop: look first whether it
-is gone.`,
-		Example: `  leasectl semaphores release gpu/2 --force --reason "its host is gone"
+	cmd := newClaimRelease(a, semaphoreNoun, &cobra.Command{
+		Use:   "release SEMAPHORE --token N | NAME/NUMBER --force",
+		Short: "Give a permit back, or take it from its holder",
+		Long: `Give a permit of a semaphore back, as its holder: --token and --nonce are what
+semaphores acquire printed, and tell which permit it is. Exit code 5 means that it was
+lost before.
+
+With --force somebody else takes the permit NAME/NUMBER from its holder and gives it to
+the first who waits, or to nobody. The holder may still be running; it is told, and no
+write under its permit is accepted any more. What it does elsewhere nobody can stop:
+look first whether it is gone.`,
+		Example: `  leasectl semaphores release gpu --token 918201 --nonce 5f1c...
+  leasectl semaphores release gpu/2 --force --reason "its host is gone"
   leasectl semaphores release gpu/2 --force --token 918201 --yes   # only this claim`,
 	})
-	cmd.Args = takes("NAME/NUMBER")
-	cmd.Flags().BoolVar(&force, "force", false, "take it, although its holder may still be running")
+	cmd.Args = takes("SEMAPHORE")
 	return cmd
 }

@@ -55,7 +55,7 @@ func TestSemaphoresAreLookedAtAndTaken(t *testing.T) {
 		{"semaphores get nothing", exitNotFound, "", `nobody has or waits for a permit of semaphore "nothing"; try: leasectl semaphores ls`},
 		{"semaphores get gpu/7", exitNotFound, "", "semaphore"},
 		{"semaphores get", exitUsage, "", "SEMAPHORE is missing"},
-		{"semaphores release gpu/1", exitUsage, "", "only the holder can give a semaphore back; taking it from him needs --force"},
+		{"semaphores release gpu/1", exitUsage, "", "only the holder can give a semaphore back, with --token; taking it from him needs --force"},
 		{"semaphores release gpu --force --yes", exitUsage, "", `"gpu" is not NAME/NUMBER of a permit`},
 		{"semaphores release gpu/x --force --yes", exitUsage, "", "is not NAME/NUMBER"},
 		{"semaphores release gpu/1 --force", exitUsage, "", "needs a confirmation"},

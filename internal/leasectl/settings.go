@@ -88,7 +88,7 @@ func (s *settings) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.user, "user", "", "log in as `NAME`, with LEASECTL_PASSWORD or --password-file")
 	f.StringVar(&s.passwordFile, "password-file", "", "read the password of --user from `FILE`")
 	f.DurationVar(&s.dialTimeout, "dial-timeout", 5*time.Second, "wait at most `TIME` for etcd to answer at all")
-	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name, csv or go-template=TEXT, as the command offers")
+	f.StringVarP(&s.output, "output", "o", "", "print as `FORMAT`: table, wide, json, jsonl, yaml, name, csv, svg or go-template=TEXT, as the command offers")
 	f.StringVar(&s.colour, "color", colourAuto, "colour states `WHEN`: auto is on a terminal without NO_COLOR; or always, never")
 	f.StringVar(&s.jq, "jq", "", "print what the jq program `EXPR` makes of the JSON that -o json or jsonl prints")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,7 +31,10 @@ func newSimulate(a *app) *cobra.Command {
 		Example: `  leasectl simulate --scenario readme              # the two-minute story
   leasectl simulate --trials 10
   leasectl simulate --report race.html             # 100 trials a mode
-  leasectl simulate --scenario freeze,partition --mode claim -o json`,
+  leasectl simulate --trials 1 --report race.svg   # a picture of one
+  leasectl simulate --scenario freeze,partition --mode claim -o json
+  leasectl simulate --gap 0s --trials 10           # what is left without coordination when nobody dawdles
+  leasectl simulate --lease 2s --job 1s..3s --time-scale 1`,
 		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, m := range modes {
@@ -48,10 +52,14 @@ func newSimulate(a *app) *cobra.Command {
 	f.IntVar(&s.Trials, "trials", s.Trials, "race `N` trials a mode and scenario")
 	f.IntVar(&s.Agents, "agents", s.Agents, "let `N` agents share the jobs")
 	f.IntVar(&s.Jobs, "jobs", s.Jobs, "share `N` jobs in each trial")
+	f.Var(&s.Job, "job", "let jobs take `TIME`, or MIN..MAX")
+	f.Var(&s.Gap, "gap", "let naive agents wait `TIME`, or MIN..MAX, between reading \"open\" and writing \"taken\"")
+	f.DurationVar(&s.Jitter, "jitter", s.Jitter, "let all agents start within `TIME`")
+	f.DurationVar(&s.Lease, "lease", s.Lease, "end a dead agent's session after `TIME`; scaled, it must be whole seconds")
 	f.Uint64Var(&s.Seed, "seed", s.Seed, "make lengths, gaps and faults from seed `N`")
-	f.Float64Var(&s.TimeScale, "time-scale", s.TimeScale, "multiply every duration by `S`; leases of 500 ms must become whole seconds")
+	f.Float64Var(&s.TimeScale, "time-scale", s.TimeScale, "multiply every duration by `S`")
 	f.IntVar(&s.Parallel, "parallel", s.Parallel, "race `N` trials at a time")
-	f.StringVar(&report, "report", "", "write a page with timelines and distributions to `FILE`")
+	f.StringVar(&report, "report", "", "write a page with timelines and distributions to `FILE`; the timelines alone when it ends in .svg")
 	return cmd
 }
 
@@ -72,8 +80,14 @@ The scenarios:
 	}
 	writeEntry(&b, readmeScenario, "Several of them, told one by one, in two minutes.")
 	b.WriteString(`
-Times are divided by --time-scale, except the time of a claim. The same seed makes
-the same plan. Late results accepted are counted from etcd's own history.
+Times are divided by --time-scale, except the time of a claim: CLAIM is of the race,
+where --parallel trials share this machine, CLAIM-ALONE of one agent while nothing
+else runs. REQUESTS are what agents and dispatchers ask of etcd for each job: lists,
+polls and watches; heartbeats and other words about leases; writes. The same seed
+makes the same plan. Late results accepted are counted from etcd's own history.
+
+--job, --gap, --jitter and --lease make another race than the published one, whose
+figures are then not shown.
 
 Exit 0 only if claim and dispatch finished every job, none of them twice, accepted
 no late result or assignment, and had every outside effect once.`)
@@ -131,8 +145,10 @@ func (a *app) runSimulate(ctx context.Context, s simulate.Settings, path string)
 	}
 	if format == formatTable {
 		a.notef("times are divided by the time scale of %g, claim times are not", s.TimeScale)
+		a.notef("claim: with %d trials at a time on this machine; claim-alone: one agent, nothing else", s.Parallel)
+		a.notef("requests per job: reads/heartbeats/writes")
 		if r.HasPublished() {
-			a.notef("published: %s, in virtual time", simulate.PublishedSource)
+			a.notef("published: %s, %s", simulate.PublishedSource, simulate.PublishedClock)
 		}
 	}
 	for _, c := range r.NotShown() {
@@ -195,7 +211,7 @@ func openReport(path string) (*reportFile, error) {
 	return &reportFile{path: path, file: f, made: made}, nil
 }
 
-// write writes the page.
+// write writes the page, or the picture.
 func (r *reportFile) write(report *simulate.Report) error {
 	if r.file == nil {
 		return nil
@@ -207,7 +223,11 @@ func (r *reportFile) write(report *simulate.Report) error {
 			return fmt.Errorf("write report: %w", errors.Join(err, f.Close()))
 		}
 	}
-	if err := cmp.Or(report.WriteHTML(f), f.Close()); err != nil {
+	draw := report.WriteHTML
+	if strings.EqualFold(filepath.Ext(r.path), ".svg") {
+		draw = report.WriteSVG
+	}
+	if err := cmp.Or(draw(f), f.Close()); err != nil {
 		return fmt.Errorf("write report %s: %w", r.path, err)
 	}
 	return nil

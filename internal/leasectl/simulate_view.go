@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/leasekit/leasekit/internal/simulate"
@@ -10,7 +11,7 @@ import (
 type simulateRow struct {
 	scenario, mode, source, trials                 string
 	dupTrials, duplicated, extra, unfinished       string
-	crashed, takeover, claim                       string
+	crashed, takeover, claim, alone, requests      string
 	lostRaces, lateRefused, lateAccepted, wall, of string
 }
 
@@ -26,6 +27,8 @@ var simulateView = view[simulateRow]{columns: []column[simulateRow]{
 	{"CRASHED-JOB-AFTER", func(r simulateRow) string { return r.crashed }},
 	{"TAKEOVER-AFTER-LEASE", func(r simulateRow) string { return r.takeover }},
 	{"CLAIM", func(r simulateRow) string { return r.claim }},
+	{"CLAIM-ALONE", func(r simulateRow) string { return r.alone }},
+	{"REQUESTS", func(r simulateRow) string { return r.requests }},
 	{"LOST-RACES", func(r simulateRow) string { return r.lostRaces }},
 	{"LATE-REFUSED", func(r simulateRow) string { return r.lateRefused }},
 	{"LATE-ACCEPTED", func(r simulateRow) string { return r.lateAccepted }},
@@ -52,8 +55,9 @@ func measuredRow(r simulate.Result) simulateRow {
 	}
 	return simulateRow{
 		scenario: r.Scenario, mode: string(r.Mode), source: "measured", trials: strconv.Itoa(r.Trials),
-		dupTrials: strconv.Itoa(r.TrialsWithDuplicates), duplicated: perTrial(&r.DuplicatedJobs), extra: perTrial(&r.ExtraRuns),
+		dupTrials: percent(r.WithDuplicates()), duplicated: perTrial(&r.DuplicatedJobs), extra: perTrial(&r.ExtraRuns),
 		unfinished: perTrial(&r.Unfinished), crashed: crashed, takeover: msCell(r.TakeoverAfterLeaseEnd), claim: claimCell(&r.ClaimMS),
+		alone: claimCell(r.ClaimAloneMS), requests: fmt.Sprintf("%.1f/%.1f/%.1f", r.Reads, r.Heartbeats, r.Writes),
 		lostRaces: perTrial(&r.LostRaces), lateRefused: perTrial(&r.LateRefused), lateAccepted: strconv.Itoa(r.LateAccepted),
 		wall: msCell(&r.WallMS), of: r.DetailText(),
 	}
@@ -66,12 +70,12 @@ func publishedRow(r simulate.Result, p simulate.Published) simulateRow {
 	}
 	trials := ""
 	if p.TrialsWithDuplicates != nil {
-		trials = strconv.FormatFloat(*p.TrialsWithDuplicates, 'f', -1, 64)
+		trials = percent(*p.TrialsWithDuplicates)
 	}
 	return simulateRow{
 		scenario: r.Scenario, mode: string(r.Mode), source: "published", trials: strconv.Itoa(p.Trials),
 		dupTrials: trials, duplicated: perTrial(p.DuplicatedJobs), extra: perTrial(p.ExtraRuns),
-		unfinished: perTrial(p.Unfinished), crashed: crashed, claim: claimCell(p.ClaimMS),
+		unfinished: perTrial(p.Unfinished), crashed: crashed, alone: claimCell(p.ClaimMS),
 		lostRaces: perTrial(p.LostRaces), lateRefused: perTrial(p.LateRefused), wall: msCell(p.WallMS),
 	}
 }
@@ -82,6 +86,8 @@ func perTrial(x *float64) string { return figureCell(x, 2, "") }
 func msCell(x *float64) string { return figureCell(x, 0, "ms") }
 
 func claimCell(x *float64) string { return figureCell(x, 2, "ms") }
+
+func percent(x float64) string { return strconv.FormatFloat(x, 'f', 0, 64) + "%" }
 
 func figureCell(x *float64, digits int, unit string) string {
 	if x == nil {

@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -154,5 +155,8 @@ func (r *recentItem) add(q recentItem) {
 	if q.ReachesTo != nil && (r.ReachesTo == nil || q.ReachesTo.After(*r.ReachesTo)) {
 		r.ReachesTo = q.ReachesTo
 	}
-	r.cut = r.cut || q.cut
+	if q.cut != "" && r.cut != "" && q.cut != r.cut {
+		q.cut = "what the settings of its queue say"
+	}
+	r.cut = cmp.Or(q.cut, r.cut)
 }

@@ -30,6 +30,9 @@ func problemsOf(queues []queueItem, now time.Time) []problemItem {
 		if q.Paused && q.PausedAt != nil && now.Sub(*q.PausedAt) > pausedLong {
 			add("Q2", "leasectl queues resume "+name, "queue %s paused %s by %s%s", wordCell(q.Name), age(now.Sub(*q.PausedAt)), q.PausedBy, whyText(q.PausedWhy))
 		}
+		if q.SettingsErr != "" {
+			problems = append(problems, problemOf(doctor.BadSettings(q.Name, q.SettingsErr)))
+		}
 		if n := q.Unreadable - q.newer; n > 0 {
 			problems = append(problems, problemOf(doctor.UnreadableRecords(q.Name, n)))
 		}

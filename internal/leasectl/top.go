@@ -34,19 +34,23 @@ purging have no key: the screen says which command does it. In a read-only conte
 nothing can be changed.
 
 It needs a terminal of at least 60x14. With --once it prints one screen and ends,
-without a terminal too, as large as COLUMNS and LINES say, else 80x24. NO_COLOR
-turns colours off.`,
+without a terminal too, as large as COLUMNS and LINES say, else 80x24; with -o svg
+that screen is a picture. NO_COLOR turns colours off.`,
 		Example: `  leasectl top
   leasectl --context prod top
-  COLUMNS=120 LINES=40 leasectl top --once`,
+  COLUMNS=120 LINES=40 leasectl top --once
+  COLUMNS=120 LINES=30 leasectl top --once -o svg >top.svg`,
 		GroupID: groupLook,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := a.format(formatTable); err != nil {
+			format, err := a.format(formatTable, formatSVG)
+			switch {
+			case err != nil:
 				return err
-			}
-			if once {
-				return a.runTopOnce(cmd.Context())
+			case once:
+				return a.runTopOnce(cmd.Context(), format)
+			case format == formatSVG:
+				return usagef("--once -o svg", "top: a picture is of one screen")
 			}
 			return a.runTop(cmd.Context())
 		},
@@ -89,7 +93,7 @@ func (a *app) runTop(ctx context.Context) error {
 }
 
 // runTopOnce prints what the screen would begin with.
-func (a *app) runTopOnce(ctx context.Context) error {
+func (a *app) runTopOnce(ctx context.Context, format string) error {
 	return a.withDesk(ctx, func(d *topDesk) error {
 		first, err := d.look(ctx)
 		if err != nil {
@@ -97,6 +101,9 @@ func (a *app) runTopOnce(ctx context.Context) error {
 		}
 		m := top.New(ctx, d.config(), d, first)
 		m.Resize(a.topSize())
+		if format == formatSVG {
+			return m.Picture(a.out)
+		}
 		if _, err := fmt.Fprintln(a.out, m.Frame()); err != nil {
 			return fmt.Errorf("write output: %w", err)
 		}

@@ -198,7 +198,7 @@ func (d *topDesk) follow(ctx context.Context, r *top.Recorder) {
 	}
 }
 
-// Watch watches from the next revision on, and returns why it ended.
+// watch watches from the next revision on, and returns why it ended.
 func (d *topDesk) watch(ctx context.Context, r *top.Recorder) (why string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -32,6 +32,7 @@ type underOptions struct {
 	timeout     time.Duration
 	forever     bool      // no timeout
 	until       time.Time // when it ends, else
+	permits     int       // of a semaphore
 }
 
 // newUnder completes a verb that runs a command under a claim.
@@ -140,7 +141,7 @@ func (a *app) underSession(ctx context.Context, c *connection, name string, argv
 // acquire says whom it waits for before it does.
 func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *underOptions) (*coord.Hold, error) {
 	errNotInTime := fmt.Errorf("%s not acquired in time", o.ref(name))
-	lock := o.claim(s, name)
+	lock := o.claim(s, name, o.permits)
 	if !o.forever {
 		var cancel context.CancelFunc
 		// Without waiting there is still an answer to wait for.
@@ -149,9 +150,7 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 	}
 	h, err := lock.TryAcquire(ctx)
 	if errors.Is(err, coord.ErrHeld) && (o.forever || o.timeout > 0) {
-		if st, err := lock.State(ctx); err == nil && st.Owner != "" {
-			a.notef("waiting for %s: it is %s's since %s, and %d wait", o.ref(name), st.Owner, age(time.Since(st.Since)), len(st.Waiters))
-		}
+		a.noteWaiting(ctx, lock, o.ref(name))
 		if o.forever {
 			return lock.Acquire(ctx)
 		}
@@ -163,6 +162,16 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 		return nil, &failure{code: exitNotInTime, err: err, try: "leasectl " + o.plural + " get " + escape.Shell(name)}
 	}
 	return h, err
+}
+
+// noteWaiting says whom it waits for, where that is one.
+func (a *app) noteWaiting(ctx context.Context, claim holdable, ref string) {
+	lock, one := claim.(*coord.Lock)
+	if !one {
+		a.notef("waiting for %s: all its permits are held, or meant for those who wait", ref)
+	} else if st, err := lock.State(ctx); err == nil && st.Owner != "" {
+		a.notef("waiting for %s: it is %s's since %s, and %d wait", ref, st.Owner, age(time.Since(st.Since)), len(st.Waiters))
+	}
 }
 
 // underHold runs the command, and gives the claim back.

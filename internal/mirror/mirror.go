@@ -208,7 +208,7 @@ func (m *Mirror) list(ctx context.Context, f *feed) error {
 	return nil
 }
 
-// Watch follows the prefix from the revision that the sink has, until the stream
+// watch follows the prefix from the revision that the sink has, until the stream
 // ends, falls silent, or it is time to list again. before is the high-water mark
 // from before the list.
 func (m *Mirror) watch(ctx context.Context, f *feed, before etcdkv.Mark, scan time.Time, rewound <-chan struct{}) error {

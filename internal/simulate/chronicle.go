@@ -24,6 +24,7 @@ type run struct {
 	began      time.Time
 	over       time.Time // zero while it runs
 	reached    bool      // its end, whatever became of the result
+	handedIn   time.Time // when it reached its end
 	ending     ending
 	duplicate  bool // its result was accepted although the job had one
 	struck     bool // the fault met it
@@ -131,7 +132,7 @@ func (c *chronicle) mark(agent, job string, what kind) {
 }
 
 // reach notes that a run reached its end: now its result is handed in.
-func (c *chronicle) reach(r *run) { c.do(func() { r.reached = true }) }
+func (c *chronicle) reach(r *run) { c.do(func() { r.reached, r.handedIn = true, time.Now() }) }
 
 // end notes how a run ended.
 func (c *chronicle) end(r *run, how ending) {

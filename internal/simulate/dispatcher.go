@@ -51,7 +51,7 @@ func (t *trial) hireDispatcher(ctx context.Context, k int) (*dispatcher, error) 
 		n.close()
 		return nil, err
 	}
-	d, err := workqueue.NewDispatcher(q, workqueue.DispatcherConfig{TTL: t.s.scaled(lease), Identity: name})
+	d, err := workqueue.NewDispatcher(q, workqueue.DispatcherConfig{TTL: t.s.scaled(t.s.Lease), Identity: name})
 	if err != nil {
 		_ = q.Close()
 		n.close()

@@ -32,7 +32,7 @@ type incarnation struct {
 func (t *trial) queueConfig(identity string) workqueue.Config {
 	return workqueue.Config{
 		Queue: queueName, Root: t.root, Identity: identity,
-		Backoff: workqueue.Backoff{Initial: t.s.scaled(lease / 2), Max: t.s.scaled(2 * lease)},
+		Backoff: workqueue.Backoff{Initial: t.s.scaled(t.s.Lease / 2), Max: t.s.scaled(2 * t.s.Lease)},
 	}
 }
 
@@ -57,7 +57,7 @@ func (t *trial) incarnate(ctx context.Context, a *agent) (*incarnation, error) {
 		n.close()
 		return nil, fmt.Errorf("start %s: %w", a.name, err)
 	}
-	i.member = coord.NewMember(n.client, coord.SessionConfig{Root: t.root, Identity: a.name, TTL: t.s.scaled(lease), Clock: n.clock.read})
+	i.member = coord.NewMember(n.client, coord.SessionConfig{Root: t.root, Identity: a.name, TTL: t.s.scaled(t.s.Lease), Clock: n.clock.read})
 	// The member goes after the worker, also when ctx ends.
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	i.leave = leave
@@ -176,7 +176,7 @@ func (t *trial) raceLibrary(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.story.start()
+	t.start()
 	failed := make(chan error, len(lives))
 	for _, i := range lives {
 		parties.Go(func() { failed <- t.libraryLives(ctx, i) })

@@ -60,7 +60,7 @@ func (t *trial) raceNaive(ctx context.Context) error {
 			return fmt.Errorf("connect %s: %w", a.name, err)
 		}
 	}
-	t.story.start()
+	t.start()
 	var racing sync.WaitGroup
 	errs := make([]error, len(t.agents))
 	for i, a := range t.agents {

@@ -14,6 +14,9 @@ import (
 // WriteHTML writes the report as one self-contained page.
 func (r *Report) WriteHTML(w io.Writer) error { return report.Render(w, r.page()) }
 
+// WriteSVG writes the timelines as one picture.
+func (r *Report) WriteSVG(w io.Writer) error { return report.RenderTimelines(w, r.page()) }
+
 // page is the report as its HTML shows it.
 func (r *Report) page() report.Page {
 	s := r.Settings
@@ -25,7 +28,7 @@ func (r *Report) page() report.Page {
 		Measures: r.pageMeasures(),
 	}
 	if r.HasPublished() {
-		p.Lead += " Published figures are those of " + PublishedSource + ", in virtual time."
+		p.Published = fmt.Sprintf("Published figures are those of %s: 100 trials, %s. Ours are real time on this machine.", PublishedSource, PublishedClock)
 	}
 	for _, c := range r.Checks {
 		p.Checks = append(p.Checks, report.Check{Claim: fmt.Sprintf("%s, %s: %s", c.Scenario, c.Mode, c.Claim), Held: c.Held, Found: c.Found})
@@ -51,10 +54,11 @@ func (r *Report) pageSettings() []report.Setting {
 		{Name: "trials a mode", Value: strconv.Itoa(s.Trials)},
 		{Name: "agents", Value: strconv.Itoa(s.Agents)},
 		{Name: "jobs", Value: strconv.Itoa(s.Jobs)},
-		{Name: "job length", Value: fmt.Sprintf("%d..%d ms", s.JobMS[0], s.JobMS[1])},
-		{Name: "gap of the naive mode", Value: fmt.Sprintf("%d..%d ms", s.GapMS[0], s.GapMS[1])},
+		{Name: "job length", Value: fmt.Sprintf("%g..%g ms", s.JobMS[0], s.JobMS[1])},
+		{Name: "gap of the naive mode", Value: fmt.Sprintf("%g..%g ms", s.GapMS[0], s.GapMS[1])},
 		{Name: "time scale", Value: strconv.FormatFloat(s.TimeScale, 'g', -1, 64)},
-		{Name: "lease", Value: fmt.Sprintf("%d ms, %d ms in real time", lease.Milliseconds(), s.LeaseMS)},
+		{Name: "starts within", Value: fmt.Sprintf("%g ms", s.StartMS)},
+		{Name: "lease", Value: fmt.Sprintf("%g ms, %d ms in real time", float64(s.LeaseMS)/s.TimeScale, s.LeaseMS)},
 		{Name: "trials at a time", Value: strconv.Itoa(s.Parallel)},
 	}
 	var names []string
@@ -70,13 +74,17 @@ func (r *Report) pageSettings() []report.Setting {
 
 func (r *Report) pageMeasures() []report.Measure {
 	measures := []report.Measure{
-		{Name: "trials with duplicates"},
+		{Name: "trials with duplicates", Unit: "%"},
 		{Name: "jobs finished more than once", Unit: "per trial", Help: "more than one accepted save, as etcd's history shows"},
 		{Name: "extra runs", Unit: "per trial", Help: "runs that reached their end, beyond one per job"},
 		{Name: "unfinished jobs", Unit: "per trial", Help: "neither saved nor buried"},
 		{Name: "struck job finished after", Unit: "ms", Help: "from the fault to the accepted save"},
 		{Name: "takeover after the lease ended", Unit: "ms", Help: "until somebody was free, too"},
-		{Name: "claim or dispatch", Unit: "ms per job", Help: "real time, not scaled"},
+		{Name: "claim or dispatch, alone", Unit: "ms per job", Help: "one agent while nothing else runs; not scaled"},
+		{Name: "claim or dispatch, in the race", Unit: "ms per job", Help: fmt.Sprintf("up to %d trials share this machine; not scaled", r.Settings.Parallel)},
+		{Name: "reads", Unit: "per job", Help: "requests: lists, polls and watches"},
+		{Name: "heartbeats", Unit: "per job", Help: "requests about leases"},
+		{Name: "writes", Unit: "per job", Help: "requests: claims, assignments, saves"},
 		{Name: "lost claim races", Unit: "per trial"},
 		{Name: "late results refused", Unit: "per trial"},
 		{Name: "late results accepted", Help: "in all trials"},
@@ -106,13 +114,17 @@ func (r *Report) details() (all []detail) {
 func (r *Report) pageResult(res *Result) report.Result {
 	p, _ := r.Published(res.Scenario, res.Mode)
 	figures := []report.Figure{
-		{Ours: figure(float64(res.TrialsWithDuplicates)), Published: p.TrialsWithDuplicates},
+		{Ours: figure(res.WithDuplicates()), Published: p.TrialsWithDuplicates},
 		{Ours: &res.DuplicatedJobs, Published: p.DuplicatedJobs},
 		{Ours: &res.ExtraRuns, Published: p.ExtraRuns},
 		{Ours: &res.Unfinished, Published: p.Unfinished},
 		{Ours: res.CrashedJobFinishedAfter, Published: p.CrashedJobFinishedAfter, Note: p.Note},
 		{Ours: res.TakeoverAfterLeaseEnd},
-		{Ours: &res.ClaimMS, Published: p.ClaimMS},
+		{Ours: res.ClaimAloneMS, Published: p.ClaimMS},
+		{Ours: &res.ClaimMS},
+		{Ours: &res.Reads},
+		{Ours: &res.Heartbeats},
+		{Ours: &res.Writes},
 		{Ours: &res.LostRaces, Published: p.LostRaces},
 		{Ours: &res.LateRefused, Published: p.LateRefused},
 		{Ours: figure(float64(res.LateAccepted))},
@@ -159,6 +171,9 @@ func spansOf(runs []*run, agent string, scaled func(time.Time) time.Duration) []
 		span := report.Span{Job: jobLabel(r.job), Start: scaled(r.began), End: -1, Outcome: pageOutcomes[r.ending], Note: r.note}
 		if !r.over.IsZero() {
 			span.End = scaled(r.over)
+		}
+		if r.ending == saved && r.reached { // the save was under way while the agent had its next job
+			span.End = scaled(r.handedIn)
 		}
 		if r.ending == saved && r.duplicate {
 			span.Outcome = report.Duplicate
@@ -208,11 +223,11 @@ func (r *Report) pageDistributions() []report.Distribution {
 			},
 			func(Published) *float64 { return nil },
 		}, {
-			report.Distribution{Name: "claim or dispatch", Unit: "ms per job", Note: "Mean of a trial, in real time."},
+			report.Distribution{Name: "claim or dispatch, in the race", Unit: "ms per job", Note: "Mean of a trial, in real time."},
 			func(trials []*outcome) []float64 {
 				return samplesOf(trials, func(o *outcome) float64 { return o.claimMS })
 			},
-			func(p Published) *float64 { return p.ClaimMS },
+			func(Published) *float64 { return nil },
 		}, {
 			report.Distribution{Name: "wall time", Unit: "ms"},
 			func(trials []*outcome) []float64 {

@@ -8,8 +8,8 @@ import (
 )
 
 // plan is all that chance decides about one trial, in the published race's time. It
-// is a pure function of seed, scenario, trial and the numbers of agents and jobs,
-// so it is the same in every mode.
+// is a pure function of seed, scenario, trial, the numbers of agents and jobs, and the
+// durations that are raced, so it is the same in every mode.
 type plan struct {
 	// lengths are the jobs', in list order.
 	lengths []time.Duration
@@ -28,12 +28,8 @@ type plan struct {
 	doomed int
 }
 
-// Jobs of scenario long: every fifth is two to four leases long.
-const (
-	longEvery   = 5
-	longAtLeast = 2 * lease
-	longAtMost  = 4 * lease
-)
+// longEvery is which jobs of scenario long are two to four leases long.
+const longEvery = 5
 
 // newPlan draws a trial's plan. Each kind of chance has a source of its own, so the
 // lengths do not depend on how many gaps were drawn.
@@ -46,30 +42,30 @@ func newPlan(s Settings, scenario string, trial int) plan {
 	p := plan{gaps: make([][]time.Duration, s.Agents)}
 	lengths, long := source("lengths"), source("long")
 	for i := range s.Jobs {
-		d := between(lengths, shortest, longest)
+		d := s.Job.draw(lengths)
 		if scenario == "long" && i%longEvery == 0 {
-			d = between(long, longAtLeast, longAtMost)
+			d = Range{2 * s.Lease, 4 * s.Lease}.draw(long)
 		}
 		p.lengths = append(p.lengths, d)
 	}
 	gaps, starts := source("gaps"), source("starts")
 	for a := range s.Agents {
 		for range s.Jobs {
-			p.gaps[a] = append(p.gaps[a], between(gaps, shortestGap, longestGap))
+			p.gaps[a] = append(p.gaps[a], s.Gap.draw(gaps))
 		}
-		p.starts = append(p.starts, between(starts, 0, startWithin))
+		p.starts = append(p.starts, Range{0, s.Jitter}.draw(starts))
 	}
 	faults := source("faults")
 	p.poisoned = faults.IntN((s.Jobs + 2) / 3) // early, so that others are left to go on with
-	p.linger = between(faults, 0, lease/5)
-	p.restart = between(faults, lease/10, lease/5)
+	p.linger = Range{0, s.Lease / 5}.draw(faults)
+	p.restart = Range{s.Lease / 10, s.Lease / 5}.draw(faults)
 	p.doomed = s.Agents + 1 + faults.IntN(max(1, s.Jobs/3))
 	return p
 }
 
-// between draws uniformly from least to most, both included.
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
+// draw draws one duration.
+func (r Range) draw(from *rand.Rand) time.Duration {
+	return r.Least + time.Duration(from.Int64N(int64(r.Most-r.Least)+1))
 }
 
 // jobID names job i so that the order of names is the order of the list.
@@ -83,7 +79,7 @@ func agentName(i int) string { return fmt.Sprintf("agent-%d", i+1) }
 func (p plan) patience(s Settings) time.Duration {
 	var work time.Duration
 	for _, d := range p.lengths {
-		work += d + longestGap
+		work += d + s.Gap.Most
 	}
-	return s.scaled(work+20*lease) + 30*time.Second
+	return s.scaled(work+s.Jitter+20*s.Lease) + 30*time.Second
 }

@@ -36,6 +36,11 @@ func TestPlanDependsOnSeedAndTrialOnly(t *testing.T) {
 	if got := newPlan(same, "base", 0); !reflect.DeepEqual(got, first) {
 		t.Errorf("got another plan for other trials, modes and scale:\n%+v\n%+v", got, first)
 	}
+	slow := s
+	slow.Gap, slow.Jitter = Range{time.Second, time.Minute}, time.Second
+	if got := newPlan(slow, "base", 0); !slices.Equal(got.lengths, first.lengths) {
+		t.Errorf("got other lengths with other gaps and starts: %v, want %v", got.lengths, first.lengths)
+	}
 	more := s
 	more.Agents = 8
 	if got := newPlan(more, "base", 0); !slices.Equal(got.lengths, first.lengths) {
@@ -91,9 +96,9 @@ func TestLongJobsOutlastTheirLease(t *testing.T) {
 	p, plain := newPlan(Defaults(), "long", 3), newPlan(Defaults(), "base", 3)
 	long := 0
 	for i, d := range p.lengths {
-		if d > longest {
+		if d > Defaults().Job.Most {
 			long++
-			if d < 2*lease || d > 4*lease {
+			if d < 2*Defaults().Lease || d > 4*Defaults().Lease {
 				t.Errorf("job %d takes %v, want 2 to 4 leases", i, d)
 			}
 		} else if i%longEvery == 0 {

@@ -2,13 +2,18 @@ package simulate
 
 import "slices"
 
-// PublishedSource is what the published figures are called.
-const PublishedSource = "a published simulation of 2026-11-13"
+// PublishedSource is what the published figures are called, PublishedClock what their
+// times are of.
+const (
+	PublishedSource = "a published simulation of 2026-11-13"
+	PublishedClock  = "in virtual time, on a store in memory whose round trips take 2 ms"
+)
 
 // Published is what the published simulation reports for a mode: 100 trials of the
 // base race, in virtual time, with an in-memory store. Nil means not reported.
 type Published struct {
-	Trials                                  int
+	Trials int
+	// TrialsWithDuplicates is a percentage.
 	TrialsWithDuplicates                    *float64
 	DuplicatedJobs, ExtraRuns, Unfinished   *float64
 	CrashedJobFinishedAfter                 *float64
@@ -18,9 +23,9 @@ type Published struct {
 }
 
 // Published returns the published figures for a scenario and mode; ok is false where
-// none were published, or for other numbers of agents and jobs.
+// none were published, or for another race than that one.
 func (r *Report) Published(scenario string, m Mode) (p Published, ok bool) {
-	if d := Defaults(); scenario != "base" || r.Settings.Agents != d.Agents || r.Settings.Jobs != d.Jobs {
+	if scenario != "base" || r.Settings.race() != Defaults().shown().race() {
 		return Published{}, false
 	}
 	p = Published{Trials: 100}

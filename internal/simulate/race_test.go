@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +28,8 @@ func TestMain(m *testing.M) { etcdtest.Main(m, etcdtest.Config{}) }
 // raced again. What is promised must hold every time.
 func TestEveryScenarioInEveryMode(t *testing.T) {
 	s := Settings{Scenarios: Scenarios(), Trials: 1, Agents: 3, Jobs: 12, Seed: 1, TimeScale: 4, Parallel: 6}
+	d := Defaults()
+	s.Job, s.Gap, s.Jitter, s.Lease = d.Job, d.Gap, d.Jitter, d.Lease
 	endpoint := etcdtest.Shared(t).Endpoints()[0]
 	for try := range 3 {
 		report, err := raceOn(t.Context(), endpoint, s, func(Progress) {})
@@ -66,7 +71,11 @@ func missing(report *Report, r Result) (open []string) {
 	switch {
 	case r.WallMS <= 0:
 		open = append(open, "it took no time")
+	case r.Writes < 1 || r.Reads <= 0:
+		open = append(open, fmt.Sprintf("%g writes and %g reads a job", r.Writes, r.Reads))
 	case r.Mode == Naive:
+	case r.ClaimAloneMS == nil || *r.ClaimAloneMS <= 0 || r.Heartbeats <= 0:
+		open = append(open, "nothing was measured alone, or no lease was renewed")
 	case r.ClaimMS <= 0:
 		open = append(open, "claims took no time")
 	case late && r.ExtraRuns < 1:
@@ -109,9 +118,9 @@ func checkJSON(t *testing.T, report *Report) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"claim_ms_per_job", "crashed_job_finished_after_ms", "duplicated_jobs_per_trial", "extra_runs_per_trial", "late_results_accepted",
-		"late_results_refused_per_trial", "lost_races_per_trial", "mode", "scenario", "takeover_after_lease_end_ms", "trials",
-		"trials_with_duplicates", "unfinished_per_trial", "wall_ms_per_trial",
+		"claim_alone_ms_per_job", "claim_ms_per_job", "crashed_job_finished_after_ms", "duplicated_jobs_per_trial", "extra_runs_per_trial", "heartbeats_per_job", "late_results_accepted",
+		"late_results_refused_per_trial", "lost_races_per_trial", "mode", "reads_per_job", "scenario", "takeover_after_lease_end_ms", "trials",
+		"trials_with_duplicates", "unfinished_per_trial", "wall_ms_per_trial", "writes_per_job",
 	}
 	if keys := slices.Sorted(maps.Keys(got.Results[0])); !slices.Equal(keys, want) {
 		t.Errorf("got keys %v, want %v", keys, want)
@@ -149,12 +158,37 @@ func checkPage(t *testing.T, report *Report) {
 			}
 		}
 	}
-	var page bytes.Buffer
-	if err := report.WriteHTML(&page); err != nil {
+	for _, write := range []func(io.Writer) error{report.WriteHTML, report.WriteSVG} {
+		var page bytes.Buffer
+		if err := write(&page); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(page.String(), "over after"); n < len(p.Timelines) {
+			t.Errorf("%d ends of timelines are drawn, want %d", n, len(p.Timelines))
+		}
+	}
+}
+
+var record = flag.String("record", "", "race once in each way and write the timelines to `FILE`")
+
+// TestRecordRace makes what the picture in README.md is drawn from: see make pictures.
+func TestRecordRace(t *testing.T) {
+	if *record == "" {
+		t.Skip("it records with -record FILE")
+	}
+	s := Defaults()
+	s.Trials, s.Parallel, s.Seed = 1, 1, 3
+	report, err := raceOn(t.Context(), etcdtest.Shared(t).Endpoints()[0], s, func(Progress) {})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(page.String(), "<svg") {
-		t.Error("the page has no timeline")
+	page := report.page()
+	b, err := json.MarshalIndent(page.Timelines, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*record, append(b, '\n'), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

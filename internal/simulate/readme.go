@@ -31,9 +31,9 @@ func chapters(s Settings) []chapter {
 		{"base", []Mode{Claim, Dispatch},
 			"The same jobs and the same death, with claims on leases: first every agent claims for itself, then one elected dispatcher hands out.",
 			func(r map[Mode]Result) string {
-				return fmt.Sprintf("%d and %d trials with duplicates, %g and %g jobs unfinished. The dead agent's job was done after %s and %s: its lease had to end first. A claim took %.1f ms.",
+				return fmt.Sprintf("%d and %d trials with duplicates, %g and %g jobs unfinished. The dead agent's job was done after %s and %s: its lease had to end first.%s",
 					r[Claim].TrialsWithDuplicates, r[Dispatch].TrialsWithDuplicates, r[Claim].Unfinished, r[Dispatch].Unfinished,
-					msText(r[Claim].CrashedJobFinishedAfter), msText(r[Dispatch].CrashedJobFinishedAfter), r[Claim].ClaimMS)
+					msText(r[Claim].CrashedJobFinishedAfter), msText(r[Dispatch].CrashedJobFinishedAfter), claimText(r[Claim].ClaimAloneMS))
 			}},
 		{"freeze", []Mode{Claim},
 			"An agent freezes past its lease. Its job goes to another. Then it wakes, believes that nothing happened, and saves its result.",
@@ -55,6 +55,13 @@ func chapters(s Settings) []chapter {
 					n["effects_doubled"], c["effects_doubled"], c["lower_tokens_refused_per_trial"], c["repeated_effects_ignored_per_trial"])
 			}},
 	}
+}
+
+func claimText(alone *float64) string {
+	if alone == nil {
+		return ""
+	}
+	return fmt.Sprintf(" A claim takes %.1f ms while nothing else runs.", *alone)
 }
 
 func msText(ms *float64) string {

@@ -17,6 +17,7 @@ type Report struct {
 	Checks []Check `json:"-"`
 
 	trials map[string][]*outcome // by scenario and mode
+	alone  map[Mode]*float64     // what a claim takes while nothing else runs
 }
 
 // Shown are the settings as results carry them.
@@ -30,10 +31,10 @@ type Shown struct {
 	TimeScale float64  `json:"time_scale"`
 	Parallel  int      `json:"parallel"`
 	// LeaseMS is the real lease, JobMS and GapMS are the plan's bounds, unscaled.
-	LeaseMS int64    `json:"lease_ms"`
-	JobMS   [2]int64 `json:"job_ms"`
-	GapMS   [2]int64 `json:"gap_ms"`
-	StartMS int64    `json:"start_within_ms"`
+	LeaseMS int64      `json:"lease_ms"`
+	JobMS   [2]float64 `json:"job_ms"`
+	GapMS   [2]float64 `json:"gap_ms"`
+	StartMS float64    `json:"start_within_ms"`
 	// Versions say what was raced, by component.
 	Versions map[string]string `json:"versions"`
 }
@@ -51,13 +52,26 @@ type Result struct {
 	Unfinished              float64  `json:"unfinished_per_trial"`
 	CrashedJobFinishedAfter *float64 `json:"crashed_job_finished_after_ms"`
 	TakeoverAfterLeaseEnd   *float64 `json:"takeover_after_lease_end_ms"`
-	ClaimMS                 float64  `json:"claim_ms_per_job"`
-	LostRaces               float64  `json:"lost_races_per_trial"`
-	LateRefused             float64  `json:"late_results_refused_per_trial"`
-	LateAccepted            int      `json:"late_results_accepted"`
-	WallMS                  float64  `json:"wall_ms_per_trial"`
+	// ClaimMS is of the race, where all trials at a time share the machine, ClaimAloneMS
+	// of one agent while nothing else runs; nil without claims.
+	ClaimMS      float64  `json:"claim_ms_per_job"`
+	ClaimAloneMS *float64 `json:"claim_alone_ms_per_job"`
+	// Reads, Heartbeats and Writes are what agents and dispatchers asked of etcd.
+	Reads        float64 `json:"reads_per_job"`
+	Heartbeats   float64 `json:"heartbeats_per_job"`
+	Writes       float64 `json:"writes_per_job"`
+	LostRaces    float64 `json:"lost_races_per_trial"`
+	LateRefused  float64 `json:"late_results_refused_per_trial"`
+	LateAccepted int     `json:"late_results_accepted"`
+	WallMS       float64 `json:"wall_ms_per_trial"`
 	// Details are the figures that only this scenario has.
 	Details map[string]float64 `json:"details,omitempty"`
+}
+
+// WithDuplicates is the share of trials in which a job was finished more than once, in
+// percent.
+func (r *Result) WithDuplicates() float64 {
+	return 100 * float64(r.TrialsWithDuplicates) / float64(max(1, r.Trials))
 }
 
 // Check is one promise and whether the run kept it.
@@ -86,6 +100,9 @@ func resultOf(sc *scenario, m Mode, trials []*outcome) Result {
 		CrashedJobFinishedAfter: mean(gather(trials, func(o *outcome) []float64 { return o.struckFinishedMS })),
 		TakeoverAfterLeaseEnd:   mean(gather(trials, func(o *outcome) []float64 { return o.takeoverMS })),
 		ClaimMS:                 per(func(o *outcome) float64 { return o.claimMS }),
+		Reads:                   per(func(o *outcome) float64 { return o.requests[reads] }),
+		Heartbeats:              per(func(o *outcome) float64 { return o.requests[heartbeats] }),
+		Writes:                  per(func(o *outcome) float64 { return o.requests[writes] }),
 		LostRaces:               per(func(o *outcome) float64 { return float64(o.lostRaces) }),
 		LateRefused:             per(func(o *outcome) float64 { return float64(o.lateRefused) }),
 		WallMS:                  per(func(o *outcome) float64 { return o.wallMS }),

@@ -90,7 +90,10 @@ type task struct {
 func (sim *simulation) raceAll(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	report := &Report{Settings: sim.s.shown(), trials: map[string][]*outcome{}}
+	report := &Report{Settings: sim.s.shown(), trials: map[string][]*outcome{}, alone: map[Mode]*float64{}}
+	if err := sim.measureAlone(ctx, report); err != nil {
+		return nil, err
+	}
 	tasks := sim.plan(report)
 	queue := make(chan task)
 	var racers sync.WaitGroup
@@ -161,6 +164,7 @@ func (r *Report) sum(s Settings) {
 		for _, m := range s.modesOf(sc) {
 			trials := r.trials[outcomesKey(name, m)]
 			result := resultOf(sc, m, trials)
+			result.ClaimAloneMS = r.alone[m]
 			r.Results = append(r.Results, result)
 			r.Checks = append(r.Checks, checksOf(sc, &result, trials)...)
 		}

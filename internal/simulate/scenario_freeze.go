@@ -30,7 +30,7 @@ func (t *trial) freeze(n *node, r *run, until func(*run) bool) {
 // the trial is over.
 func (t *trial) stayAway(r *run, until func(*run) bool) {
 	if t.mode == Naive {
-		sleep(t.life, t.s.scaled(2*lease))
+		sleep(t.life, t.s.scaled(2*t.s.Lease))
 	} else if t.story.until(t.life, func() bool { return until(r) }) != nil {
 		return
 	}

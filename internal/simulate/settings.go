@@ -25,14 +25,7 @@ const (
 // Modes lists all modes, in the order of the results.
 func Modes() []Mode { return []Mode{Naive, Claim, Dispatch} }
 
-// The facts of the published race, which the time scale multiplies.
 const (
-	shortest     = 50 * time.Millisecond // jobs
-	longest      = 300 * time.Millisecond
-	shortestGap  = 10 * time.Millisecond // between reading "open" and writing "taken"
-	longestGap   = 60 * time.Millisecond
-	startWithin  = 20 * time.Millisecond
-	lease        = 500 * time.Millisecond
 	victim       = 1 // the agent that meets the fault: agent 2
 	victimsRun   = 3 // the run in the middle of which it does
 	queueName    = "race"
@@ -41,6 +34,8 @@ const (
 	maxTrials    = 100_000
 	maxParallel  = 256
 	maxTimeScale = 200.0
+	maxDuration  = 10 * time.Second // of a job, a gap, a start, before it is scaled
+	maxLease     = time.Minute
 )
 
 // Settings say what to race. The zero value is not valid: start from [Defaults].
@@ -53,6 +48,13 @@ type Settings struct {
 	Trials int
 	// Agents share Jobs jobs in every trial.
 	Agents, Jobs int
+	// Job is how long jobs take, Gap the naive mode's time between reading "open" and
+	// writing "taken".
+	Job, Gap Range
+	// Jitter is within what time all agents start.
+	Jitter time.Duration
+	// Lease is the lease of a session.
+	Lease time.Duration
 	// Seed makes the plans.
 	Seed uint64
 	// TimeScale multiplies every duration of the plan.
@@ -63,7 +65,11 @@ type Settings struct {
 
 // Defaults are the published race's settings.
 func Defaults() Settings {
-	return Settings{Scenarios: []string{"base"}, Trials: 100, Agents: 3, Jobs: 30, Seed: 1, TimeScale: 4, Parallel: 16}
+	const ms = time.Millisecond
+	return Settings{
+		Scenarios: []string{"base"}, Trials: 100, Agents: 3, Jobs: 30, Seed: 1, TimeScale: 4, Parallel: 16,
+		Job: Range{50 * ms, 300 * ms}, Gap: Range{10 * ms, 60 * ms}, Jitter: 20 * ms, Lease: 500 * ms,
+	}
 }
 
 // SettingError says which setting cannot be raced, and what would do.
@@ -99,7 +105,30 @@ func (s Settings) Validate() error {
 			return &SettingError{n.name, strconv.Itoa(n.value), fmt.Sprintf("want %d to %d%s", n.least, n.most, n.why), fmt.Sprintf("--%s %d", n.name, max(n.least, min(n.value, n.most)))}
 		}
 	}
+	if err := s.validateDurations(); err != nil {
+		return err
+	}
 	return s.validateTimeScale()
+}
+
+// validateDurations looks at what the time scale multiplies.
+func (s Settings) validateDurations() error {
+	for _, d := range []struct {
+		name        string
+		value       Range
+		least, most time.Duration
+		try         string
+	}{
+		{"job", s.Job, time.Millisecond, maxDuration, Defaults().Job.String()},
+		{"gap", s.Gap, 0, maxDuration, Defaults().Gap.String()},
+		{"jitter", Range{s.Jitter, s.Jitter}, 0, maxDuration, Defaults().Jitter.String()},
+		{"lease", Range{s.Lease, s.Lease}, time.Millisecond, maxLease, Defaults().Lease.String()},
+	} {
+		if d.value.Least < d.least || d.value.Most > d.most || d.value.Least > d.value.Most {
+			return &SettingError{d.name, d.value.String(), fmt.Sprintf("want %v to %v", d.least, d.most), fmt.Sprintf("--%s %s", d.name, d.try)}
+		}
+	}
+	return nil
 }
 
 func (s Settings) validateNames() error {
@@ -142,13 +171,26 @@ func (s Settings) validateTimeScale() error {
 	if !(s.TimeScale > 0 && s.TimeScale <= maxTimeScale) {
 		return &SettingError{"time-scale", value, fmt.Sprintf("want a number up to %g", maxTimeScale), "--time-scale 4"}
 	}
-	if l := s.scaled(lease); l < time.Second || l%time.Second != 0 {
-		try := max(2, 2*math.Round(s.TimeScale/2))
+	if l := s.scaled(s.Lease); l < time.Second || l%time.Second != 0 {
 		return &SettingError{"time-scale", value,
-			fmt.Sprintf("the lease of %v becomes %v, and etcd's leases are whole seconds, at least 1s", lease, l),
-			fmt.Sprintf("--time-scale %g", try)}
+			fmt.Sprintf("the lease of %v becomes %v, and etcd's leases are whole seconds, at least 1s", s.Lease, l), s.wholeLease()}
 	}
 	return nil
+}
+
+// wholeLease is the flag that makes the lease whole seconds: a time scale near the one
+// asked for that can be typed, or else a lease.
+func (s Settings) wholeLease() string {
+	near := math.Max(1, math.Round(s.scaled(s.Lease).Seconds()))
+	for seconds := near; seconds < near+60; seconds++ {
+		scale := math.Round(1000*seconds/s.Lease.Seconds()) / 1000
+		try := s
+		try.TimeScale = scale
+		if scale <= maxTimeScale && try.scaled(s.Lease) == time.Duration(seconds)*time.Second {
+			return fmt.Sprintf("--time-scale %g", scale)
+		}
+	}
+	return fmt.Sprintf("--lease %v --time-scale %g", Defaults().Lease, Defaults().TimeScale)
 }
 
 // scaled is a planned duration in real time.

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/version"
 )
@@ -12,12 +13,24 @@ import (
 func (s Settings) shown() Shown {
 	return Shown{
 		Scenarios: s.Scenarios, Modes: s.allModes(), Trials: s.Trials, Agents: s.Agents, Jobs: s.Jobs,
-		Seed: s.Seed, TimeScale: s.TimeScale, Parallel: s.Parallel, LeaseMS: s.scaled(lease).Milliseconds(),
-		JobMS:   [2]int64{shortest.Milliseconds(), longest.Milliseconds()},
-		GapMS:   [2]int64{shortestGap.Milliseconds(), longestGap.Milliseconds()},
-		StartMS: startWithin.Milliseconds(), Versions: versions(),
+		Seed: s.Seed, TimeScale: s.TimeScale, Parallel: s.Parallel, LeaseMS: s.scaled(s.Lease).Milliseconds(),
+		JobMS: s.Job.ms(), GapMS: s.Gap.ms(), StartMS: inMS(s.Jitter), Versions: versions(),
 	}
 }
+
+// race are the settings that decide about the figures: other trials, modes or time
+// scales show the same race.
+func (s Shown) race() any {
+	return struct {
+		agents, jobs int
+		lease, start float64
+		job, gap     [2]float64
+	}{s.Agents, s.Jobs, float64(s.LeaseMS) / s.TimeScale, s.StartMS, s.JobMS, s.GapMS}
+}
+
+func (r Range) ms() [2]float64 { return [2]float64{inMS(r.Least), inMS(r.Most)} }
+
+func inMS(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // allModes are the modes that are raced in any of the scenarios.
 func (s Settings) allModes() []Mode {

@@ -30,6 +30,7 @@ type trial struct {
 	story   *chronicle
 	witness *witness
 	outside *outside
+	asked   requests // of agents and dispatchers, since the start
 
 	agents      []*agent
 	dispatchers []*dispatcher
@@ -50,6 +51,7 @@ type outcome struct {
 	struckFinishedMS                          []float64 // none or one
 	takeoverMS                                []float64
 	claimMS, wallMS                           float64
+	requests                                  [sorts]float64 // per job
 	lateLanes, lateWrote, inFlight            int
 	effects                                   effects
 	timedOut                                  bool
@@ -87,7 +89,13 @@ func (sim *simulation) newTrial(sc *scenario, m Mode, number int) (*trial, error
 }
 
 func (t *trial) newNode(ctx context.Context, name string, opts ...grpc.DialOption) (*node, error) {
-	return newNode(ctx, t.sim.endpoint, name, opts...)
+	return newNode(ctx, t.sim.endpoint, name, append(opts, t.asked.options()...)...)
+}
+
+// start begins the trial's time.
+func (t *trial) start() {
+	t.asked.reset()
+	t.story.start()
 }
 
 // race runs the trial to its end and counts. It blocks until every agent that lives
@@ -157,7 +165,7 @@ func (t *trial) count(timedOut bool) *outcome {
 		takeovers: len(c.truth.takeovers), successors: max(0, len(c.leaders)-1),
 		claimMS:   float64(c.claimTime.Microseconds()) / 1000 / float64(t.s.Jobs),
 		lateLanes: len(c.lateLanes), lateWrote: c.lateWrote, inFlight: t.inFlight,
-		effects: t.outside.tally(t.s.Jobs), timedOut: timedOut,
+		requests: t.asked.perJob(t.s.Jobs), effects: t.outside.tally(t.s.Jobs), timedOut: timedOut,
 	}
 	reached := map[string]int{}
 	for _, r := range c.runs {

@@ -23,7 +23,7 @@ var k3Misnamed = &Check{
 	},
 }
 
-// Misnamed tells why a name in a key can be used by nobody, nil where all can.
+// misnamed tells why a name in a key can be used by nobody, nil where all can.
 func misnamed(p keyspace.ParsedKey) error {
 	for _, n := range []struct{ field, name string }{{"name", p.Name}, {"queue", p.Queue}, {"id", p.ID}} {
 		if n.name != "" {

@@ -1,6 +1,10 @@
 package doctor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
+)
 
 // Problem is what is said of one thing that is wrong, wherever it is seen: by a check, or on a screen that counts anyway.
 type Problem struct {
@@ -21,6 +25,11 @@ func (p Problem) Run() string {
 // UnreadableConfig is the problem of a queue whose config cannot be read.
 func UnreadableConfig(queue string) Problem {
 	return Problem{Code: "Q4", What: fmt.Sprintf("config of queue %s cannot be read", named(queue)), Fixable: true}
+}
+
+// BadSettings is the problem of settings of a queue that nobody goes by, and why.
+func BadSettings(queue, why string) Problem {
+	return Problem{Code: "Q5", What: fmt.Sprintf("settings of queue %s that nobody goes by: %s", named(queue), escape.Text(why)), Fixable: true}
 }
 
 // NewerRecords is the problem of records of a queue that a newer program wrote: nothing is wrong with them.

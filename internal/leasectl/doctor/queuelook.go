@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"runtime"
 	"slices"
 	"strconv"
@@ -32,7 +33,10 @@ type queueLook struct {
 	configRev  int64
 	configErr  error  // why it cannot be read, so that nothing is claimed
 	configText string // what it is then, quoted, of which a long one is cut
-	workers    map[string]*worker
+	settings   workqueue.Config
+	// settingsErr names those that nobody goes by.
+	settingsErr error
+	workers     map[string]*worker
 
 	// where tells in which directories a job's records are.
 	where map[string]uint8
@@ -176,9 +180,11 @@ func (q *queueLook) addConfig(kvs []*mvccpb.KeyValue) error {
 	for _, kv := range kvs {
 		if string(kv.Key) == q.keys.Config() {
 			q.configRev = kv.ModRevision
-			if q.configErr = json.Unmarshal(kv.Value, &q.config); q.configErr != nil {
-				q.configText = quoted(kv.Value)
+			q.settingsErr = q.settings.ReadSettings(kv.Value)
+			if errors.Is(q.settingsErr, workqueue.ErrUndecodable) {
+				q.configErr, q.settingsErr, q.configText = q.settingsErr, nil, quoted(kv.Value)
 			}
+			_ = json.Unmarshal(kv.Value, &q.config) // as far as it can be read
 		}
 	}
 	return nil

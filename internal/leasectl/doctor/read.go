@@ -30,7 +30,7 @@ type reader struct {
 // each is called with what was read, in batches, in the order of the keys. It must not keep the slice.
 type each func(kvs []*mvccpb.KeyValue) error
 
-// Scan reads all keys under prefix. whole is false when some of them may not be read.
+// scan reads all keys under prefix. whole is false when some of them may not be read.
 func (r reader) scan(ctx context.Context, prefix string, keysOnly bool, f each) (whole bool, err error) {
 	spans, whole := r.allowed.Readable(span(prefix, prefixEnd(prefix)))
 	for _, s := range spans {

@@ -90,12 +90,12 @@ const (
 func For(keys keyspace.Keyspace, queue, identity string) []Role {
 	all := func(typ, key, why string) Permission { return Permission{typ, key, true, why} }
 	q := keys.Queue(queue)
-	sessions, lanes := keys.Sessions(), keys.Lanes()
+	sessions, lanes, workers := keys.Sessions(), keys.Lanes(), q.Workers()
 	if identity != "" {
-		sessions, lanes = keys.SessionsOf(identity), keys.LanesOf(identity)
+		sessions, lanes, workers = keys.SessionsOf(identity), keys.LanesOf(identity), q.WorkersOf(identity)
 	}
 	jobs := []Permission{
-		{read, q.Config(), false, "whether the queue is paused, and its mode"},
+		{read, q.Config(), false, "whether the queue is paused, its mode and settings"},
 		all(readwrite, q.Jobs(), "live jobs"),
 		all(readwrite, q.Prefix()+"payloads/", "payloads above 1 KiB"),
 		all(readwrite, q.Prefix()+"progress/", "progress and checkpoints"),
@@ -107,7 +107,8 @@ func For(keys keyspace.Keyspace, queue, identity string) []Role {
 		Permission{read, keys.Meta(), false, "the schema; an operator's or root's first session writes it"},
 		all(read, keys.Sessions(), "who is alive"),
 		all(readwrite, sessions, "its own sessions"),
-		all(readwrite, q.Workers(), "its registration"),
+		all(read, q.Workers(), "who else works"),
+		all(readwrite, workers, "its registration"),
 		all(readwrite, q.Prefix()+"assigned/", "its inbox, and those of owners that it replaces"),
 		all(readwrite, q.RefusedWrites(), "the evidence of refused late writes"),
 		all(read, keys.Election(q.DispatcherElection()), "whether anybody dispatches"),
@@ -122,7 +123,7 @@ func For(keys keyspace.Keyspace, queue, identity string) []Role {
 		role(Worker, "claim, take over, complete; and enqueue", "other queues; with --as: be others, and end their sessions", work),
 		role(Dispatcher, "hand out jobs, beside everything that a worker can", "other queues",
 			append(append([]Permission{}, work...), all(readwrite, keys.Election(q.DispatcherElection()), "the election of the dispatcher"))),
-		role(Operator, "everything under the root: repair, revoke sessions, force locks", "other roots, etcd's own administration",
+		role(Operator, "everything under the root: set queues, repair, revoke sessions, force locks", "other roots, etcd's own administration",
 			[]Permission{all(readwrite, keys.Root(), "everything under the root")}),
 	}
 }

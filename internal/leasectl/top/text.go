@@ -45,18 +45,27 @@ func lineOf(t tone, format string, args ...any) line {
 	return line{{fmt.Sprintf(format, args...), t}}
 }
 
-// draw is the line, cut to the width. Text cannot command the terminal.
+// draw is the line, cut to the width.
 func (l line) draw(width int, colour bool) string {
 	var b strings.Builder
-	for _, s := range l {
-		text := ansi.Truncate(escape.Text(s.text), max(width, 0), "…")
-		width -= ansi.StringWidth(text)
+	for _, s := range l.cut(width) {
+		text := s.text
 		if style, styled := styles[s.tone]; colour && styled && text != "" {
 			text = style.Render(text)
 		}
 		b.WriteString(text)
 	}
 	return strings.TrimRight(b.String(), " ")
+}
+
+// cut is the line, as much of it as has room. Text cannot command the terminal.
+func (l line) cut(width int) (cut line) {
+	for _, s := range l {
+		text := ansi.Truncate(escape.Text(s.text), max(width, 0), "…")
+		width -= ansi.StringWidth(text)
+		cut = append(cut, span{text, s.tone})
+	}
+	return cut
 }
 
 // pad cuts or fills text to the width; a negative width puts it to the right.

@@ -26,6 +26,15 @@ func (m *Model) View() tea.View {
 
 // Frame draws the screen as it is: as many lines as it is high.
 func (m *Model) Frame() string {
+	drawn := make([]string, m.height)
+	for i, l := range m.lines() {
+		drawn[i] = l.draw(m.width, m.cfg.Colour)
+	}
+	return strings.Join(drawn, "\n")
+}
+
+// lines are what stands on the screen, no more of them than it is high.
+func (m *Model) lines() []line {
 	var all []line
 	switch {
 	case m.width < minWidth || m.height < minHeight:
@@ -37,11 +46,7 @@ func (m *Model) Frame() string {
 	default:
 		all = m.framed(m.queuesBody)
 	}
-	drawn := make([]string, m.height)
-	for i := range min(len(all), m.height) {
-		drawn[i] = all[i].draw(m.width, m.cfg.Colour)
-	}
-	return strings.Join(drawn, "\n")
+	return all[:min(len(all), m.height)]
 }
 
 func (m *Model) tooSmall() []line {

@@ -54,11 +54,41 @@ func TestReportInBrowser(t *testing.T) {
 				t.Errorf("background is dark: %v, want %v", isDark, view.isDark)
 			}
 			page.save(view.name)
+			if view.name == "phone" {
+				checkScrollCue(t, page)
+			}
 		})
 	}
+	t.Run("pictures", func(t *testing.T) { testPictures(t, browser) })
 	t.Run("crowded", func(t *testing.T) { testCrowded(t, browser) })
 	t.Run("hostile", func(t *testing.T) { testHostile(t, browser) })
 	t.Run("checks see trouble", func(t *testing.T) { testChecksSeeTrouble(t, browser) })
+}
+
+// The pictures of README.md are as readable as the page.
+func testPictures(t *testing.T, browser *chromium) {
+	for _, name := range []string{"race", "top"} {
+		path, err := filepath.Abs(filepath.Join("../../../docs", name+".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, media := range []params{onLight, onDark} {
+			page := browser.open(t, path, 1200, media)
+			checkQuiet(t, page)
+			checkText(t, page)
+			var outside []string
+			page.eval(`(() => {
+				const all = document.documentElement.getBoundingClientRect();
+				return [...document.querySelectorAll("text, .bar")].filter(e => {
+					const b = e.getBoundingClientRect();
+					return b.left < all.left + 4 || b.right > all.right - 4 || b.bottom > all.bottom - 4;
+				}).map(e => e.textContent);
+			})()`, &outside)
+			if len(outside) > 0 {
+				t.Errorf("%s.svg: %q stands outside", name, outside)
+			}
+		}
+	}
 }
 
 // Twenty agents, long names, more marks than there is room for, marks at both
@@ -193,6 +223,34 @@ func checkVisible(t *testing.T, page tab) {
 	}
 }
 
+// checkScrollCue: what is wider than its box has a shade at the edge behind which
+// there is more, and none where it ends.
+func checkScrollCue(t *testing.T, page tab) {
+	t.Helper()
+	for _, selector := range []string{".tablebox.wide", ".timeline .scroll"} {
+		var box struct{ Left, Right, Top, Hidden float64 }
+		find := `document.querySelector("` + selector + `")`
+		look := `(() => {
+			const e = ` + find + `, b = e.getBoundingClientRect();
+			return {Left: b.left + e.clientLeft, Right: b.left + e.clientLeft + e.clientWidth, Top: b.top + scrollY + 4, Hidden: e.scrollWidth - e.clientWidth - e.scrollLeft};
+		})()`
+		page.eval(look, &box)
+		if box.Hidden < 50 {
+			t.Errorf("%s hides %g px, want a box that is too narrow for what is in it", selector, box.Hidden)
+		}
+		shaded := func() (left, right bool) {
+			return page.lightness(box.Left+1, box.Top) < 0.88, page.lightness(box.Right-2, box.Top) < 0.88
+		}
+		if left, right := shaded(); left || !right {
+			t.Errorf("%s at its beginning: shades at the edges: %v, %v, want the right one only", selector, left, right)
+		}
+		page.eval(find+`.scrollLeft = 1e6; `+look, &box)
+		if left, right := shaded(); !left || right {
+			t.Errorf("%s at its end: shades at the edges: %v, %v, want the left one only", selector, left, right)
+		}
+	}
+}
+
 // luminance is WCAG's relative luminance of a computed colour.
 const luminance = `function luminance(colour) {
 	const [r, g, b] = colour.match(/[\d.]+/g).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
@@ -215,7 +273,7 @@ func checkText(t *testing.T, page tab) {
 // overlaps finds labels of one drawing that lie on each other.
 func (p tab) overlaps() (found []string) {
 	p.t.Helper()
-	p.eval(`[...document.querySelectorAll("svg.line, svg.hist")].flatMap(svg => {
+	p.eval(`[...document.querySelectorAll("svg.line, svg.hist, svg:root")].flatMap(svg => {
 		const texts = [...svg.querySelectorAll("text")].map(e => ({text: e.textContent, box: e.getBoundingClientRect()}));
 		const touch = (a, b) => a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom;
 		return texts.flatMap((a, i) => texts.slice(i + 1).filter(b => touch(a.box, b.box)).map(b => a.text + " on " + b.text));
@@ -228,14 +286,15 @@ func (p tab) faint() (found []string) {
 	p.t.Helper()
 	p.eval(luminance+`(() => {
 		const clear = /rgba\(.*, 0\)|transparent/;
-		const ground = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!clear.test(c)) return c; } return "rgb(255, 255, 255)"; };
+		const ground = e => { for (; e; e = e.parentElement) { if (e.matches("svg:root")) return getComputedStyle(e.querySelector(".ground")).fill; const c = getComputedStyle(e).backgroundColor; if (!clear.test(c)) return c; } return "rgb(255, 255, 255)"; };
 		const ratio = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
 		const found = new Map();
-		for (const e of document.querySelectorAll("body *")) {
-			if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest("title, desc, script, .vh")) continue;
+		for (const e of document.querySelectorAll("body *, svg:root *")) {
+			if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest("title, desc, script, style, .vh")) continue;
 			const inDrawing = e.closest("svg") !== null;
 			let under = ground(e);
 			if (e.classList.contains("job")) under = getComputedStyle(e.parentElement.querySelector(".bar")).fill;
+			if (e.classList.contains("t-title")) under = getComputedStyle(document.querySelector(".t-ground")).fill;
 			const r = ratio(inDrawing ? getComputedStyle(e).fill : getComputedStyle(e).color, under);
 			if (r < 4.5) found.set(e.tagName + "." + e.getAttribute("class"), r.toFixed(2));
 		}

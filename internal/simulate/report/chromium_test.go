@@ -2,11 +2,15 @@ package report_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"image/color"
+	"image/png"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -243,6 +247,19 @@ func (p tab) eval(expression string, result any) {
 	if err := json.Unmarshal(answer.Result.Value, result); err != nil {
 		p.t.Fatalf("evaluate: %v in %.200s", err, answer.Result.Value)
 	}
+}
+
+// lightness is how light the page is painted at a place, 0 to 1.
+func (p tab) lightness(x, y float64) float64 {
+	p.t.Helper()
+	var shot struct{ Data []byte }
+	p.call(p.session, "Page.captureScreenshot", params{"format": "png", "captureBeyondViewport": true,
+		"clip": params{"x": math.Floor(x), "y": math.Floor(y), "width": 1, "height": 1, "scale": 1}}, &shot)
+	pixels, err := png.Decode(bytes.NewReader(shot.Data))
+	if err != nil {
+		p.t.Fatalf("read the screenshot: %v", err)
+	}
+	return float64(color.GrayModel.Convert(pixels.At(0, 0)).(color.Gray).Y) / 255
 }
 
 // save keeps what the page looks like when go test runs with -artifacts, which

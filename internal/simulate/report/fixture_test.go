@@ -36,6 +36,7 @@ func examplePage(seed uint64) report.Page {
 			{Claim: "A frozen agent's late result is refused in every trial", Held: true, Found: "100 of 100 trials"},
 			{Claim: "The whole run takes less than 6 minutes", Held: false, Found: "6 min 12 s"},
 		},
+		Published: "Published figures are those of a simulation, in virtual time.",
 		Scenarios: []report.Scenario{
 			{Name: "base", About: "The published race: agent-2 crashes halfway through its third job."},
 			{Name: "freeze", About: "An agent pauses past its lease, wakes and saves what is no longer its own."},

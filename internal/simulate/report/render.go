@@ -11,11 +11,23 @@ import (
 //go:embed page.gohtml
 var pageSource string
 
+//go:embed picture.gohtml
+var pictureSource string
+
+// drawingStyle is how drawings look, on a page and by themselves; styleSource is the rest
+// of the page.
+//
+//go:embed drawing.css
+var drawingStyle string
+
 //go:embed style.css
 var styleSource string
 
-// page is parsed once; executing it is safe for concurrent use.
-var page = template.Must(template.New("page").Parse(pageSource))
+// Both are parsed once; executing them is safe for concurrent use.
+var (
+	page    = template.Must(template.New("page").Parse(pageSource))
+	picture = template.Must(template.Must(page.Clone()).New("picture").Parse(pictureSource))
+)
 
 // pageView is what the template sees: text and positions, no decisions.
 type pageView struct {
@@ -23,10 +35,11 @@ type pageView struct {
 	Title, Lead   string
 	Settings      []Setting
 	Checks        []Check
-	Broken        int
+	Kept, Broken  int
 	Headline      Measure
 	Tiles         []tileView
 	Scenarios     []scenarioView
+	Published     string
 	Timelines     []*timelineView
 	Outcomes      []outcomeLook
 	Kinds         []kindLook
@@ -48,17 +61,18 @@ func Render(w io.Writer, p Page) error {
 
 func newPageView(p Page) pageView {
 	view := pageView{
-		Style: template.CSS(styleSource), Title: p.Title, Lead: p.Lead,
-		Settings: p.Settings, Checks: p.Checks, Scenarios: scenarioViews(p), StatNames: statNames,
+		Style: template.CSS(drawingStyle + styleSource), Title: p.Title, Lead: p.Lead,
+		Settings: p.Settings, Checks: p.Checks, Scenarios: scenarioViews(p), Published: p.Published, StatNames: statNames,
 	}
 	if view.Title == "" {
 		view.Title = "Race report"
 	}
 	for _, check := range p.Checks {
-		if !check.Held {
-			view.Broken++
+		if check.Held {
+			view.Kept++
 		}
 	}
+	view.Broken = len(p.Checks) - view.Kept
 	view.Headline, view.Tiles = headlineOf(p)
 	for i, t := range p.Timelines {
 		view.Timelines = append(view.Timelines, newTimelineView(i, t, sharedRange(p.Timelines, t.Scenario)))

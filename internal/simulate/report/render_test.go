@@ -45,6 +45,7 @@ func smallPage() report.Page {
 		Title: "Race", Lead: "One trial.", Headline: "duplicates",
 		Settings:  []report.Setting{{Name: "seed", Value: "1"}},
 		Checks:    []report.Check{{Claim: "no duplicates", Held: true, Found: "0"}, {Claim: "no refusals", Found: "1"}},
+		Published: "In virtual time.",
 		Scenarios: []report.Scenario{{Name: "freeze", About: "An agent pauses."}},
 		Measures:  []report.Measure{{Name: "duplicates", Unit: "per trial", Help: "counted once a job"}, {Name: "nowhere"}},
 		Results: []report.Result{{Scenario: "freeze", Mode: "claim", Trials: 1,
@@ -93,7 +94,7 @@ func TestSmallPageGolden(t *testing.T) {
 func TestPageShowsItsContent(t *testing.T) {
 	document := render(t, examplePage(1))
 	wantAll(t, document,
-		"<title>Three ways to share work</title>", "1 of 4 did not hold", `<b>15.42</b>`, `<td class="num pub">16.32</td>`,
+		"<title>Three ways to share work</title>", "<summary>3 of 4 held</summary>", `<b>15.42</b>`, `<td class="num pub">16.32</td>`,
 		"only by chance", "12\u202f346", "Timeline of dispatch, base", "agent-2: job ", "takeover", "lease end",
 		"Distribution of wall time", "2 more beyond, up to 41.5", "<dt>etcd</dt><dd>3.7.3</dd>",
 		"prefers-color-scheme: dark", "@media print")
@@ -105,6 +106,28 @@ func TestPageShowsItsContent(t *testing.T) {
 	}
 	if got := strings.Count(document, `class="num first">ours`); got != 3 {
 		t.Errorf("%d columns of ours beside published, want 3: only the base scenario was published", got)
+	}
+}
+
+// Who opens the page sees what happened first, and of the checks those that did not
+// hold: the others are folded.
+func TestTimelinesComeFirst(t *testing.T) {
+	document := render(t, examplePage(1))
+	at := -1
+	for _, part := range []string{`id="timelines"`, `id="results"`, `id="published"`, `id="distributions"`, `id="checks"`, `class="broken"`, "<details><summary>3 of 4 held", `class="held"`, `id="settings"`} {
+		next := strings.Index(document, part)
+		if next <= at {
+			t.Errorf("%s stands at %d, want it behind %d", part, next, at)
+		}
+		at = next
+	}
+	if got := strings.Count(document, `href="#published"`); got != 3 {
+		t.Errorf("%d columns refer to the note on the published figures, want 3", got)
+	}
+	without := examplePage(1)
+	without.Published = ""
+	if strings.Contains(render(t, without), "#published") {
+		t.Error("columns refer to a note that is not there")
 	}
 }
 
@@ -152,7 +175,7 @@ func TestRenderDoesNotChangeItsInput(t *testing.T) {
 func TestAllTextIsEscaped(t *testing.T) {
 	const evil = `"><script>alert('x')</script><b onload=x>{{.}}`
 	document := render(t, report.Page{
-		Title: evil, Lead: evil, Headline: evil,
+		Title: evil, Lead: evil, Headline: evil, Published: evil,
 		Settings: []report.Setting{{Name: evil, Value: evil}}, Checks: []report.Check{{Claim: evil, Found: evil}},
 		Scenarios: []report.Scenario{{Name: evil, About: evil}}, Measures: []report.Measure{{Name: evil, Unit: evil, Help: evil}},
 		Results: []report.Result{{Scenario: evil, Mode: evil, Figures: []report.Figure{{Ours: new(1.0), Note: evil}}}},

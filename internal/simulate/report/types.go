@@ -15,6 +15,9 @@ type Page struct {
 	Settings []Setting
 	// Checks are the promises that the run had to keep.
 	Checks []Check
+	// Published is the footnote of the published figures: whose they are, and of
+	// what clock. Empty shows none.
+	Published string
 	// Scenarios describe the scenarios by name. Those without a description
 	// here are shown under their name alone.
 	Scenarios []Scenario

@@ -1,0 +1,203 @@
+package leasectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// takeBack is what a flag says to take its setting back.
+const takeBack = "default"
+
+// settingFlags are a queue's settings as people write them; "" changes nothing.
+type settingFlags struct{ retain, retainJobs, retainBytes, backoff string }
+
+func (s *settingFlags) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&s.retain, "retain", "", "keep done jobs for `TIME`; default takes it back, here and below")
+	f.StringVar(&s.retainJobs, "retain-jobs", "", "keep at most `N` done jobs of each process")
+	f.StringVar(&s.retainBytes, "retain-bytes", "", "keep at most `SIZE` of them, such as 256MiB")
+	f.StringVar(&s.backoff, "backoff", "", "pause `INITIAL[,MAX[,FACTOR]]` before a failed job is tried again")
+}
+
+// apply changes what the flags name.
+func (s *settingFlags) apply(to *workqueue.Config) error {
+	if err := cmp.Or(
+		setting("retain", s.retain, "24h", &to.Retention, time.ParseDuration),
+		setting("retain-jobs", s.retainJobs, "50000", &to.RetainJobs, strconv.Atoi),
+		setting("retain-bytes", s.retainBytes, "256MiB", &to.RetainBytes, parseSize),
+		setting("backoff", s.backoff, "5s,10m,2", &to.Backoff, parseBackoff),
+	); err != nil {
+		return err
+	}
+	return to.ValidateSettings()
+}
+
+// change is the change that the flags ask for.
+func (s *settingFlags) change() queueChange {
+	var parts []string
+	for _, f := range [][2]string{{"retain", s.retain}, {"retain-jobs", s.retainJobs}, {"retain-bytes", s.retainBytes}, {"backoff", s.backoff}} {
+		if f[1] != "" {
+			parts = append(parts, f[0]+" "+f[1])
+		}
+	}
+	what := strings.Join(parts, ", ")
+	return queueChange{
+		what: "set " + what + " of", past: "set to " + what, settings: true,
+		do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error {
+			now, err := q.Settings(ctx)
+			if err == nil {
+				err = s.apply(&now.Settings)
+			}
+			if err != nil {
+				return err
+			}
+			return q.SetSettings(ctx, now.Settings, by) // refused if it is not what was shown
+		},
+	}
+}
+
+// noteSettings shows what is there before it changes.
+func (a *app) noteSettings(s workqueue.Stats) {
+	a.notef("so far: %s", settingsText(s.Settings))
+	if s.SettingsErr != nil {
+		a.notef("warning: what nobody goes by is dropped: %v", s.SettingsErr)
+	}
+}
+
+// setting changes one.
+func setting[T comparable](flag, text, like string, to *T, parse func(string) (T, error)) error {
+	var none T
+	switch text {
+	case "":
+		return nil
+	case takeBack:
+		*to = none
+		return nil
+	}
+	v, err := parse(text)
+	if err == nil && v == none {
+		err = errors.New("it must be above zero")
+	}
+	if err != nil {
+		return usagef(fmt.Sprintf("--%s %s, or --%s %s", flag, like, flag, takeBack), "--%s is %q: %w", flag, text, err)
+	}
+	*to = v
+	return nil
+}
+
+// sizeUnits are the units of sizes.
+var sizeUnits = []string{"KiB", "MiB", "GiB", "TiB"}
+
+// parseSize reads a number of bytes, or of a unit of them.
+func parseSize(text string) (int, error) {
+	number, unit := text, 1
+	for i, suffix := range sizeUnits {
+		if cut, ok := strings.CutSuffix(text, suffix); ok {
+			number, unit = cut, 1<<(10*(i+1))
+		}
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n > math.MaxInt/unit {
+		return 0, errors.New("it is no size")
+	}
+	return n * unit, nil
+}
+
+// parseBackoff reads INITIAL[,MAX[,FACTOR]].
+func parseBackoff(text string) (b workqueue.Backoff, err error) {
+	parts := strings.Split(text, ",")
+	if len(parts) > 3 {
+		return b, errors.New("it has more than three parts")
+	}
+	if b.Initial, err = time.ParseDuration(parts[0]); err == nil && len(parts) > 1 {
+		b.Max, err = time.ParseDuration(parts[1])
+	}
+	if err == nil && len(parts) > 2 {
+		b.Factor, err = strconv.ParseFloat(parts[2], 64)
+	}
+	return b, err
+}
+
+// settingsText is what the settings say, as the flags would.
+func settingsText(s workqueue.Config) string {
+	text := func(set bool, value string) string {
+		if !set {
+			return takeBack
+		}
+		return value
+	}
+	return "retain " + text(s.Retention != 0, shortTime(s.Retention)) +
+		"  retain-jobs " + text(s.RetainJobs != 0, strconv.Itoa(s.RetainJobs)) +
+		"  retain-bytes " + text(s.RetainBytes != 0, exactSize(s.RetainBytes)) +
+		"  backoff " + text(s.Backoff != (workqueue.Backoff{}), backoffText(s.Backoff))
+}
+
+func backoffText(b workqueue.Backoff) string {
+	text := shortTime(cmp.Or(b.Initial, time.Second)) + "," + shortTime(cmp.Or(b.Max, 10*time.Minute))
+	if b.Factor != 0 {
+		text += "," + strconv.FormatFloat(b.Factor, 'g', -1, 64)
+	}
+	return text
+}
+
+// shortTime is a duration without the parts that are zero.
+func shortTime(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// exactSize is a size in the largest unit that says it exactly.
+func exactSize(n int) string {
+	unit := ""
+	for _, next := range sizeUnits {
+		if n == 0 || n%(1<<10) != 0 {
+			break
+		}
+		n, unit = n>>10, next
+	}
+	return strconv.Itoa(n) + unit
+}
+
+// settingsItem is a queue's settings in JSON; what is left out is not set.
+type settingsItem struct {
+	Retention   string       `json:"retention,omitempty"`
+	RetainJobs  int          `json:"retain_jobs,omitempty"`
+	RetainBytes int          `json:"retain_bytes,omitempty"`
+	Backoff     *backoffItem `json:"backoff,omitempty"`
+}
+
+type backoffItem struct {
+	Initial string  `json:"initial,omitempty"`
+	Max     string  `json:"max,omitempty"`
+	Factor  float64 `json:"factor,omitempty"`
+	Jitter  float64 `json:"jitter,omitempty"`
+}
+
+func settingsItemOf(s workqueue.Config) settingsItem {
+	text := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	item := settingsItem{Retention: text(s.Retention), RetainJobs: s.RetainJobs, RetainBytes: s.RetainBytes}
+	if b := s.Backoff; b != (workqueue.Backoff{}) {
+		item.Backoff = &backoffItem{text(b.Initial), text(b.Max), b.Factor, b.Jitter}
+	}
+	return item
+}

@@ -1,0 +1,125 @@
+package workqueue
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The settings win, but for a process that asks for less.
+func TestWhoeverKeepsLessCounts(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		own  Config
+		set  Config
+		want kept
+	}{
+		{"nobody says anything", Config{}, Config{}, kept{time.Hour, 10_000, 64 << 20}},
+		{"the process does", Config{Retention: 2 * time.Hour, RetainJobs: 20_000, RetainBytes: 1 << 30}, Config{}, kept{2 * time.Hour, 20_000, 1 << 30}},
+		{"the queue does, more than the default", Config{}, Config{Retention: 24 * time.Hour, RetainJobs: 1 << 20, RetainBytes: 1 << 30}, kept{24 * time.Hour, 1 << 20, 1 << 30}},
+		{"the queue does, less", Config{}, Config{Retention: time.Minute, RetainJobs: 3, RetainBytes: 1}, kept{time.Minute, 3, 1}},
+		{"both do, each less of something", Config{Retention: time.Minute, RetainJobs: 20_000, RetainBytes: 7}, Config{Retention: time.Hour, RetainJobs: 3, RetainBytes: 9}, kept{time.Minute, 3, 7}},
+	} {
+		if got := tc.own.keeps(tc.set); got != tc.want {
+			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// Whatever lies in a config as a setting, nobody goes by what cannot be read or is out of
+// bounds, it is named, and it takes no other setting with it.
+func TestHostileSettings(t *testing.T) {
+	for value, want := range map[string]struct {
+		s     Config
+		names string // the settings that the error names
+	}{
+		`{}`: {},
+		`{"retention":null,"retain_jobs":null,"backoff":null}`: {},
+		`{"retention":"0s","retain_jobs":0,"backoff":{}}`:      {},
+		`{"retention":"24h","retain_jobs":5,"retain_bytes":6,"backoff":{"initial":"5s","max":"1h","factor":3,"jitter":-1}}`: {
+			s: Config{Retention: 24 * time.Hour, RetainJobs: 5, RetainBytes: 6, Backoff: Backoff{5 * time.Second, time.Hour, 3, -1}}},
+		`{"retention":-5,"retain_jobs":5}`:                       {Config{RetainJobs: 5}, "retention"},
+		`{"retention":"-5h"}`:                                    {names: "retention"},
+		`{"retention":"1ms"}`:                                    {names: "retention"},
+		`{"retention":"2562047h47m16.854775807s"}`:               {names: "retention"},
+		`{"retention":"9999999999h"}`:                            {names: "retention"},
+		`{"retention":{"x":[]},"retain_jobs":[1]}`:               {names: "retention retain_jobs"},
+		`{"retain_jobs":-1,"retain_bytes":-9223372036854775808}`: {names: "retain_jobs retain_bytes"},
+		`{"retain_jobs":9223372036854775807}`:                    {names: "retain_jobs"},
+		`{"retain_jobs":1e400,"retain_bytes":1.5}`:               {names: "retain_jobs retain_bytes"},
+		`{"retain_jobs":"7","retain_bytes":true}`:                {names: "retain_jobs retain_bytes"},
+		`{"backoff":"5s","retention":"1h"}`:                      {Config{Retention: time.Hour}, "backoff"},
+		`{"backoff":{"initial":5}}`:                              {names: "backoff"},
+		`{"backoff":{"initial":"-1s"}}`:                          {names: "backoff"},
+		`{"backoff":{"initial":"1h"}}`:                           {names: "backoff"},
+		`{"backoff":{"factor":0.5}}`:                             {names: "backoff"},
+		`{"backoff":{"jitter":2}}`:                               {names: "backoff"},
+		`{"backoff":{"max":"876001h"}}`:                          {names: "backoff"},
+		`{"retention":"` + strings.Repeat("\u2028", 4000) + `"}`: {names: "retention"},
+	} {
+		var s Config
+		err := s.ReadSettings([]byte(value))
+		if s != want.s {
+			t.Errorf("%.100s: got %+v, want %+v", value, s, want.s)
+		}
+		if (err != nil) != (want.names != "") || err != nil && len(err.Error()) > 2000 {
+			t.Errorf("%.100s: got %.300v", value, err)
+		}
+		for name := range strings.FieldsSeq(want.names) {
+			if !strings.Contains(err.Error(), name+" is ") {
+				t.Errorf("%.100s: %v does not name %s", value, err, name)
+			}
+		}
+	}
+	var s Config
+	if err := s.ReadSettings([]byte("nothing")); err == nil {
+		t.Error("what is no config is read")
+	}
+}
+
+// What is set can be read again, and what a newer program put beside or into a setting
+// stays there for as long as that setting does not change.
+func TestSettingsOfANewerProgramSurvive(t *testing.T) {
+	c, err := decodeConfig([]byte(`{"retention":"1h","backoff":{"initial":"5s","curve":"linear"},"limits":{"gpu":4},"retain_jobs":"many"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := c.settings()
+	s.Retention = 2 * time.Hour
+	c.set(s)
+	txn, err := testTxns(t, "/r/").configure(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(txn.Then[0].ValueBytes())
+	for _, part := range []string{`"retention":"2h0m0s"`, `"backoff":{"initial":"5s","curve":"linear"}`, `"limits":{"gpu":4}`} {
+		if !strings.Contains(got, part) {
+			t.Errorf("%s is not in %s", part, got)
+		}
+	}
+	if strings.Contains(got, "many") {
+		t.Errorf("what nobody can read stays in %s", got)
+	}
+	for _, want := range []Config{
+		{}, {Retention: maxTimeout, RetainJobs: maxCount, RetainBytes: maxCount, Backoff: Backoff{maxTimeout, maxTimeout, math.MaxFloat64, -math.MaxFloat64}},
+		{Retention: time.Second, RetainJobs: 1, RetainBytes: 1, Backoff: Backoff{Initial: 1, Max: 1, Factor: 1, Jitter: 1}},
+	} {
+		if err := want.ValidateSettings(); err != nil {
+			t.Fatal(err)
+		}
+		c.set(want)
+		if got, err := c.settings(); err != nil || got != want {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+// A config that is mended keeps its settings.
+func TestMendedConfigKeepsSettings(t *testing.T) {
+	c := salvagedConfig([]byte(`{"paused":7,"retention":"3h","retain_jobs":[],"limits":1}`))
+	s, err := c.settings()
+	if s.Retention != 3*time.Hour || err == nil || string(c.extra["limits"]) != "1" || len(c.extra) != 1 {
+		t.Errorf("got %+v, %v, %v", s, err, c.extra)
+	}
+}

@@ -1,0 +1,25 @@
+package workqueue
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestStabilityPageNamesTheVersions makes whoever adds a version say on docs/stability.md
+// what older programs do with it.
+func TestStabilityPageNamesTheVersions(t *testing.T) {
+	page, err := os.ReadFile("../docs/stability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("versions %d and %d (`\"v\"`)", versionPlain, recordVersion),
+		fmt.Sprintf("| lines of `leasectl export` | version %d ", exportVersion),
+	} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("docs/stability.md does not say %q", want)
+		}
+	}
+}
