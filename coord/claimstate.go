@@ -27,7 +27,7 @@ type ClaimState struct {
 	// Owner is the session that holds the claim, or empty.
 	Owner string
 	// Token is the claim's, zero without an owner.
-	Token Token
+	Token int64
 	// Since is when it was claimed, by the clock of whoever wrote it.
 	Since time.Time
 	// OwnerGone tells that the owner's session is gone: the claim can be taken.
@@ -96,14 +96,6 @@ func SemaphoreState(ctx context.Context, s *etcdkv.Store, name string) ([]ClaimS
 	return statesOf(c.keys, v), nil
 }
 
-func (c claimReader) state(ctx context.Context) (ClaimState, error) {
-	v, err := c.read(ctx)
-	if err != nil {
-		return ClaimState{}, fmt.Errorf("read %s: %w", c.keys.What, err)
-	}
-	return stateOf(c.keys, v, 0), nil
-}
-
 // stateOf is what a view shows of one slot.
 func stateOf(k keyspace.ClaimKeys, v claimView, i int) ClaimState {
 	s := v.slots[i]
@@ -112,7 +104,7 @@ func stateOf(k keyspace.ClaimKeys, v claimView, i int) ClaimState {
 		ForcedBy: s.By, Reason: s.Reason, keys: k, nonce: s.nonce,
 	}
 	if s.Owner != "" {
-		st.Token = Token(s.rev)
+		st.Token = s.rev
 	}
 	for _, e := range v.entries {
 		st.Waiters = append(st.Waiters, e.Session)

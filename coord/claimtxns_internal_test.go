@@ -89,10 +89,10 @@ func (w *claimWorld) delete(key string) {
 }
 
 // claimed puts slot 0 as a claim of the owner's.
-func (w *claimWorld) claimed() Fence {
+func (w *claimWorld) claimed() etcdkv.Fence {
 	key := w.keys.Slot(0)
 	rev := w.put(key, record(holderRecord{Nonce: midClaim, Owner: w.owner.sid, OwnerRev: w.owner.rev}))
-	return Fence{Key: key, Token: Token(rev), Nonce: midClaim}
+	return etcdkv.Fence{Key: key, Token: rev, Nonce: midClaim}
 }
 
 // waits puts the entry of me or the heir.
@@ -396,7 +396,7 @@ func TestEveryClaimTxnIsInTheTable(t *testing.T) {
 }
 
 // released is the Txn that gives a claim up as things are.
-func (w *claimWorld) released(f Fence) etcdkv.Txn {
+func (w *claimWorld) released(f etcdkv.Fence) etcdkv.Txn {
 	txn, _ := w.release(f, w.view(), time.Now())
 	return txn
 }

@@ -2,7 +2,6 @@ package coord
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/leasekit/leasekit/internal/fault"
 )
@@ -28,7 +27,7 @@ var (
 var (
 	// ErrFenced matches every [FencedError]: the write was refused because the
 	// claim is no longer current. Nothing was written.
-	ErrFenced = errors.New("fenced: the claim is no longer current")
+	ErrFenced = fault.ErrFenced
 	// ErrUnknown means that the write may or may not have been applied and that
 	// it could not be found out. Repeating it is not safe; read first.
 	ErrUnknown = fault.ErrUnknown
@@ -55,17 +54,6 @@ func (e *InputError) Error() string { return (*fault.InputError)(e).Error() }
 // Is makes errors.Is(err, ErrInvalid) true.
 func (e *InputError) Is(target error) bool { return target == ErrInvalid }
 
-// What Leasekit's own packages find wrong is an InputError to everybody else.
-func init() {
-	fault.Publish(func(e *fault.InputError, target any) bool {
-		public, ok := target.(**InputError)
-		if ok {
-			*public = (*InputError)(e)
-		}
-		return ok
-	})
-}
-
 // FencedError is a refused write: the claim with the wanted token is not
 // current. It matches [ErrFenced].
 type FencedError struct {
@@ -79,14 +67,29 @@ type FencedError struct {
 
 // Error names the key and both tokens.
 func (e *FencedError) Error() string {
-	if e.Current.IsZero() {
-		return fmt.Sprintf("fenced: %s is gone, token %s is no longer current", e.Key, e.Wanted)
-	}
-	if e.Current == e.Wanted {
-		return fmt.Sprintf("fenced: %s is at token %s, but of another claim: the nonce is a wrong one, or etcd's history went back", e.Key, e.Wanted)
-	}
-	return fmt.Sprintf("fenced: %s is at token %s, not %s", e.Key, e.Current, e.Wanted)
+	return (&fault.FencedError{Key: e.Key, Wanted: int64(e.Wanted), Current: int64(e.Current)}).Error()
 }
 
 // Is makes errors.Is(err, ErrFenced) true.
 func (e *FencedError) Is(target error) bool { return target == ErrFenced }
+
+// What Leasekit's own packages find wrong, or refused, are these errors to everybody else.
+func init() {
+	fault.Publish(func(e error, target any) bool {
+		switch target := target.(type) {
+		case **InputError:
+			inner, ok := e.(*fault.InputError)
+			if ok {
+				*target = (*InputError)(inner)
+			}
+			return ok
+		case **FencedError:
+			inner, ok := e.(*fault.FencedError)
+			if ok {
+				*target = &FencedError{Key: inner.Key, Wanted: Token(inner.Wanted), Current: Token(inner.Current)}
+			}
+			return ok
+		}
+		return false
+	})
+}

@@ -29,9 +29,9 @@ func (f Fence) IsZero() bool { return f == Fence{} }
 // Cmps returns the compares to put into the If of any Txn whose writes must
 // happen only while the claim is current. Those of a fence without a token never
 // hold: it belongs to no claim.
-func (f Fence) Cmps() []clientv3.Cmp {
-	if f.Token <= 0 { //mutant:fence-without-token
-		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(f.Key), "<", 0)}
-	}
-	return etcdkv.GuardOf(f.Key, int64(f.Token), f.Nonce)
+func (f Fence) Cmps() []clientv3.Cmp { return f.claim().Cmps() }
+
+// claim is the fence as the inner packages know it.
+func (f Fence) claim() etcdkv.Fence {
+	return etcdkv.Fence{Key: f.Key, Token: int64(f.Token), Nonce: f.Nonce}
 }

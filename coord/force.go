@@ -37,7 +37,7 @@ func ForceRelease(ctx context.Context, s *etcdkv.Store, seen ClaimState, to, act
 // forceWith tries until the outcome is known; why goes into the record.
 func forceWith(ctx context.Context, s *etcdkv.Store, c *lane.Committer, seen ClaimState, to string, why holderRecord) error {
 	txns := claimTxns{space: s.Keys(), keys: seen.keys}
-	fence := Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
+	fence := etcdkv.Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
 	for try := 0; ; try++ {
 		v, err := claimReader{s, seen.keys}.read(ctx)
 		if err == nil {
@@ -69,7 +69,7 @@ func forceWith(ctx context.Context, s *etcdkv.Store, c *lane.Committer, seen Cla
 // force hands a claim over on somebody's behalf, or frees it. A freed slot is put,
 // not deleted: it says who did it, and a waiter that comes in this moment finds
 // it changed.
-func (t claimTxns) force(f Fence, to entryView, why holderRecord, now time.Time) etcdkv.Txn {
+func (t claimTxns) force(f etcdkv.Fence, to entryView, why holderRecord, now time.Time) etcdkv.Txn {
 	rec := holderRecord{Nonce: keyspace.NewNonce(), By: why.By, Reason: why.Reason, Since: now.UTC().Truncate(time.Millisecond)}
 	if to.key == "" {
 		return etcdkv.Txn{

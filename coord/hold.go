@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
-	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
 
@@ -100,7 +98,7 @@ func (h *Hold) Verify(ctx context.Context) error {
 // same.
 func (h *Hold) Release(ctx context.Context) error {
 	way := h.way(func(v claimView) (etcdkv.Txn, string, error) {
-		txn, wrote := h.c.txns.release(h.fence, v, h.c.s.clock().wall)
+		txn, wrote := h.c.txns.release(h.fence.claim(), v, h.c.s.clock().wall)
 		return txn, wrote, nil
 	})
 	way.GivesUp = true
@@ -117,7 +115,7 @@ func (h *Hold) Transfer(ctx context.Context, sid string) error {
 		if err != nil {
 			return etcdkv.Txn{}, "", err
 		}
-		return h.c.txns.transfer(h.fence, e, h.c.s.clock().wall), e.Claim, nil
+		return h.c.txns.transfer(h.fence.claim(), e, h.c.s.clock().wall), e.Claim, nil
 	}))
 	if errors.Is(err, claims.ErrSettled) { // another call transferred or released it
 		return fmt.Errorf("transfer %s: hold %w", h.c.keys.What, fault.ErrClosed)
@@ -141,16 +139,6 @@ func unlessOver(err error) error {
 	return err
 }
 
-// waiter is the first entry of a session.
-func (v claimView) waiter(sid, what string) (entryView, error) {
-	for _, e := range v.entries {
-		if e.Session == sid {
-			return e, nil
-		}
-	}
-	return entryView{}, fmt.Errorf("%w: session %s does not wait for %s", fault.ErrRefused, sid, what)
-}
-
 // way ends the hold by the Txn that build makes of what it sees; the nonce that build
 // returns is the one that its Txn writes, "" when it deletes the key.
 func (h *Hold) way(build func(claimView) (etcdkv.Txn, string, error)) claims.Way {
@@ -161,7 +149,7 @@ func (h *Hold) way(build func(claimView) (etcdkv.Txn, string, error)) claims.Way
 			if err != nil {
 				return notRead(err)
 			}
-			if err := v.current(h.fence); err != nil {
+			if err := v.current(h.fence.claim()); err != nil {
 				return claims.Outcome{Verdict: claims.Fenced, Err: err}
 			}
 			txn, nonce, err := build(v)
@@ -198,31 +186,5 @@ func (h *Hold) followed(ctx context.Context, wrote []string) (claims.Verdict, er
 	if err != nil {
 		return claims.Unsure, err
 	}
-	return followedBy(ev, h.fence, wrote)
-}
-
-// followedBy judges the first change behind a claim, nil where there was none.
-func followedBy(ev *clientv3.Event, f Fence, wrote []string) (claims.Verdict, error) {
-	switch {
-	case ev == nil:
-		return claims.Refused, nil
-	case ev.Type == clientv3.EventTypeDelete && /*mutant:followed-delete*/ slices.Contains(wrote, ""),
-		ev.Type == clientv3.EventTypePut && /*mutant:followed-put*/ slices.Contains(wrote, keyspace.NonceOf(ev.Kv.Value)):
-		return claims.Applied, nil
-	}
-	return claims.Fenced, &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(ev.Kv.ModRevision)}
-}
-
-// current tells whether the view shows the claim of a fence.
-func (v claimView) current(f Fence) error {
-	for _, s := range v.slots {
-		if s.key != f.Key {
-			continue
-		}
-		if Token(s.rev) == f.Token && s.nonce == f.Nonce {
-			return nil
-		}
-		return &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(s.rev)}
-	}
-	return &FencedError{Key: f.Key, Wanted: f.Token}
+	return followedBy(ev, h.fence.claim(), wrote)
 }

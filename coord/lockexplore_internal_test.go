@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/explore"
 )
 
@@ -138,7 +139,7 @@ func (e *lockEncoder) play(b []byte, p *lockPlay) []byte {
 	})
 	for i := range p.actors {
 		a := &p.actors[i]
-		b = append(b, 'a', byte(a.calls), byte(a.opened), lockFlags(a.wants, a.quits, a.hold.IsZero()))
+		b = append(b, 'a', byte(a.calls), byte(a.opened), lockFlags(a.wants, a.quits, (a.hold == etcdkv.Fence{})))
 		b = append(append(append(b, a.entry...), a.hold.Key...), a.hold.Nonce...)
 		b = binary.AppendVarint(binary.AppendVarint(b, e.rank(a.entRev)), e.rank(int64(a.hold.Token)))
 		b = append(append(b, byte(a.lined), lockFlags(a.gave, a.followed, a.closing != nil)), a.next...)

@@ -7,6 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 // lockKeepers are taken away one at a time, to see that each is needed.
@@ -149,7 +150,7 @@ func (p *lockPlay) tellClosed(who int, v claims.Verdict) error {
 		return lockViolation("%s is told that its %s was refused, and it was applied", a.name, c.verb)
 	}
 	if v != claims.Refused {
-		a.hold, a.wants = Fence{}, false
+		a.hold, a.wants = etcdkv.Fence{}, false
 	}
 	return nil
 }
@@ -215,7 +216,7 @@ func (p *lockPlay) rests() error {
 }
 
 // waits tells whether an acquisition is under way.
-func (a *lockActor) waits() bool { return a.wants && !a.quits && a.hold.IsZero() }
+func (a *lockActor) waits() bool { return a.wants && !a.quits && (a.hold == etcdkv.Fence{}) }
 
 // lapse is the end of a lease whose session's key is gone: it is renewed no more.
 func (p *lockPlay) lapse(who int) error {

@@ -97,7 +97,7 @@ func (p *lockPlay) hear(m *lockMessage, rev int64) error {
 			return p.gone(m.who)
 		}
 	case m.builder == "take" && rev > 0:
-		a.hold, a.entry = Fence{Key: p.keys.Slot(m.slot), Token: Token(rev), Nonce: m.me.nonce}, ""
+		a.hold, a.entry = etcdkv.Fence{Key: p.keys.Slot(m.slot), Token: rev, Nonce: m.me.nonce}, ""
 	case m.builder == "enqueue" && rev > 0:
 		a.entRev = rev
 	case m.builder == "take" || m.builder == "enqueue":
@@ -109,9 +109,9 @@ func (p *lockPlay) hear(m *lockMessage, rev int64) error {
 		if a.closing != nil {
 			return p.tellClosed(m.who, claims.Applied)
 		}
-		a.hold, a.wants = Fence{}, false
+		a.hold, a.wants = etcdkv.Fence{}, false
 	case m.verb == "commit" && rev == 0 && a.closing == nil:
-		a.hold, a.wants = Fence{}, false
+		a.hold, a.wants = etcdkv.Fence{}, false
 	}
 	return nil
 }

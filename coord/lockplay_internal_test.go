@@ -68,7 +68,7 @@ type lockActor struct {
 	quits  bool // it gives up
 	entry  string
 	entRev int64
-	hold   Fence
+	hold   etcdkv.Fence
 	flight *lockMessage
 	calls  int
 	opened int
@@ -87,7 +87,7 @@ type lockMessage struct {
 	builder string
 	txn     etcdkv.Txn
 	slot    int
-	fence   Fence
+	fence   etcdkv.Fence
 	heir    int // -1: nobody
 	owner   int // of the slot as it was seen, -1: nobody
 	me      claimer

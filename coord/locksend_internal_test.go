@@ -29,7 +29,7 @@ func (p *lockPlay) send(verb string, who int, args []string) error {
 			return errLockCannot
 		}
 		a.me.nonce = p.nonce(who, a)
-		a.wants, a.quits, a.entry, a.hold = true, false, "", Fence{}
+		a.wants, a.quits, a.entry, a.hold = true, false, "", etcdkv.Fence{}
 		a.gave, a.followed, a.closing = false, false, nil
 		p.sendTake(m, slotView{key: p.keys.Slot(int(args[0][0] - '0'))}, a)
 	case "next", "seize":
@@ -77,7 +77,7 @@ func (p *lockPlay) sendTake(m *lockMessage, s slotView, a *lockActor) {
 
 // sendNext is one step of acquisition.run.
 func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
-	if !a.wants || a.quits || !a.hold.IsZero() {
+	if !a.wants || a.quits || !(a.hold == etcdkv.Fence{}) {
 		return errLockCannot
 	}
 	if m.verb == "seize" {
@@ -87,7 +87,7 @@ func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
 	}
 	switch step, slot, _ := v.decide(a.entry, a.me.nonce); step {
 	case stepGranted:
-		a.hold, a.entry = Fence{Key: slot.key, Token: Token(slot.rev), Nonce: a.me.nonce}, ""
+		a.hold, a.entry = etcdkv.Fence{Key: slot.key, Token: slot.rev, Nonce: a.me.nonce}, ""
 	case stepGone:
 		a.entry = ""
 	case stepTake:
@@ -105,13 +105,13 @@ func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
 
 // sendQuit is one attempt of acquisition.leave.
 func (p *lockPlay) sendQuit(m *lockMessage, v claimView, a *lockActor) error {
-	if !a.wants || !a.hold.IsZero() || !p.isFixed(m.who) {
+	if !a.wants || !(a.hold == etcdkv.Fence{}) || !p.isFixed(m.who) {
 		return errLockCannot
 	}
 	a.quits = true
 	for _, s := range v.slots {
 		if s.nonce == a.me.nonce {
-			p.sendRelease(m, Fence{Key: s.key, Token: Token(s.rev), Nonce: s.nonce}, v)
+			p.sendRelease(m, etcdkv.Fence{Key: s.key, Token: s.rev, Nonce: s.nonce}, v)
 			return nil
 		}
 	}
@@ -126,7 +126,7 @@ func (p *lockPlay) sendQuit(m *lockMessage, v claimView, a *lockActor) error {
 	return p.gone(m.who)
 }
 
-func (p *lockPlay) sendRelease(m *lockMessage, f Fence, v claimView) (wrote string) {
+func (p *lockPlay) sendRelease(m *lockMessage, f etcdkv.Fence, v claimView) (wrote string) {
 	m.builder, m.slot, m.fence = "release", p.slotOf(f.Key), f
 	if len(v.entries) > 0 {
 		m.heir, m.me, m.entry = p.actorOf(v.entries[0].Session), claimerOf(v.entries[0]), v.entries[0].key
@@ -145,7 +145,7 @@ func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []
 	if m.verb == "force" {
 		f = p.actors[p.names[args[0]]].hold
 	}
-	if f.IsZero() {
+	if (f == etcdkv.Fence{}) {
 		return errLockCannot
 	}
 	m.slot, m.fence = p.slotOf(f.Key), f
@@ -156,7 +156,7 @@ func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []
 	}
 	if err := v.current(f); err != nil {
 		if m.verb != "force" { // told that it is fenced
-			a.hold, a.wants = Fence{}, false
+			a.hold, a.wants = etcdkv.Fence{}, false
 		}
 		return nil
 	}

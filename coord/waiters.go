@@ -3,6 +3,7 @@ package coord
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -225,7 +228,7 @@ func (t claimTxns) enqueue(v claimView, me claimer, entry string, lease clientv3
 // release gives a claim up: to the first waiter, where there is one, so that
 // nobody barges in; else the slot is deleted, or freed where foreign keys are in
 // the way. Wrote is the nonce of the record that it puts, "" when it deletes.
-func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn etcdkv.Txn, wrote string) {
+func (t claimTxns) release(f etcdkv.Fence, v claimView, now time.Time) (txn etcdkv.Txn, wrote string) {
 	if len(v.entries) > 0 { //mutant:release-hands-over
 		return t.transfer(f, v.entries[0], now), v.entries[0].Claim
 	}
@@ -249,7 +252,7 @@ func (t claimTxns) release(f Fence, v claimView, now time.Time) (txn etcdkv.Txn,
 // transfer makes a waiter the owner. Its entry keeps the claim from one that
 // withdrew, its session from one that is dead: either would leave a claim that
 // nobody knows he holds.
-func (t claimTxns) transfer(f Fence, to entryView, now time.Time) etcdkv.Txn {
+func (t claimTxns) transfer(f etcdkv.Fence, to entryView, now time.Time) etcdkv.Txn {
 	me := claimer{sid: to.Session, rev: to.SessionRev, nonce: to.Claim}
 	return etcdkv.Txn{
 		Origin: "hold",
@@ -271,4 +274,40 @@ func (t claimTxns) withdraw(entry string, rev int64) etcdkv.Txn {
 		Then:   []clientv3.Op{clientv3.OpDelete(entry)},
 		Else:   []clientv3.Op{clientv3.OpGet(entry)},
 	}
+}
+
+// followedBy judges the first change behind a claim, nil where there was none.
+func followedBy(ev *clientv3.Event, f etcdkv.Fence, wrote []string) (claims.Verdict, error) {
+	switch {
+	case ev == nil:
+		return claims.Refused, nil
+	case ev.Type == clientv3.EventTypeDelete && /*mutant:followed-delete*/ slices.Contains(wrote, ""),
+		ev.Type == clientv3.EventTypePut && /*mutant:followed-put*/ slices.Contains(wrote, keyspace.NonceOf(ev.Kv.Value)):
+		return claims.Applied, nil
+	}
+	return claims.Fenced, &fault.FencedError{Key: f.Key, Wanted: f.Token, Current: ev.Kv.ModRevision}
+}
+
+// current tells whether the view shows the claim of a fence.
+func (v claimView) current(f etcdkv.Fence) error {
+	for _, s := range v.slots {
+		if s.key != f.Key {
+			continue
+		}
+		if s.rev == f.Token && s.nonce == f.Nonce {
+			return nil
+		}
+		return &fault.FencedError{Key: f.Key, Wanted: f.Token, Current: s.rev}
+	}
+	return &fault.FencedError{Key: f.Key, Wanted: f.Token}
+}
+
+// waiter is the first entry of a session.
+func (v claimView) waiter(sid, what string) (entryView, error) {
+	for _, e := range v.entries {
+		if e.Session == sid {
+			return e, nil
+		}
+	}
+	return entryView{}, fmt.Errorf("%w: session %s does not wait for %s", fault.ErrRefused, sid, what)
 }

@@ -95,7 +95,7 @@ func stateOf(st coord.ClaimState, asked time.Time) State {
 	if st.Owner == "" || /*mutant:observer-owner-gone*/ st.OwnerGone {
 		return State{Status: None, AsOf: asked}
 	}
-	return State{Status: Leader, Session: st.Owner, Token: st.Token, AsOf: asked}
+	return State{Status: Leader, Session: st.Owner, Token: coord.Token(st.Token), AsOf: asked}
 }
 
 // watch returns a channel that is closed when the leader's key or its owner's

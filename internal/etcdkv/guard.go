@@ -7,6 +7,22 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
+// Fence is the claim of a key: what package coord shows as its own Fence.
+type Fence struct {
+	Key   string
+	Token int64 // the key's mod revision
+	Nonce string
+}
+
+// Cmps returns the compares that hold while the claim is current. Those of a fence
+// without a token never hold: it belongs to no claim.
+func (f Fence) Cmps() []clientv3.Cmp {
+	if f.Token <= 0 { //mutant:fence-without-token
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(f.Key), "<", 0)}
+	}
+	return GuardOf(f.Key, f.Token, f.Nonce)
+}
+
 // GuardOf returns the compares that hold while key has mod revision rev and a
 // value that begins with the head nonce. An empty nonce leaves the value out;
 // rev 0 means that the key does not exist, and so has no value to compare.

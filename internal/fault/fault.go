@@ -21,6 +21,8 @@ var (
 	// ErrClientClosed means that the caller has closed the etcd client. Nothing is sent
 	// any more, and no repeat helps.
 	ErrClientClosed = fmt.Errorf("the etcd client is %w", ErrClosed)
+	// ErrFenced matches every [FencedError].
+	ErrFenced = errors.New("fenced: the claim is no longer current")
 	// ErrUnknown means that a write may or may not have been applied.
 	ErrUnknown = errors.New("outcome unknown")
 	// ErrRefused means that nothing was written: a compare did not hold.
@@ -72,13 +74,36 @@ func CauseOf(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// publish makes the public twin of an input error, for errors.As.
-var publish func(e *InputError, target any) bool
+// FencedError is a refused write: the claim with the wanted token is not current.
+type FencedError struct {
+	Key             string
+	Wanted, Current int64 // tokens; Current is zero where the key is gone
+}
+
+// Error names the key and both tokens.
+func (e *FencedError) Error() string {
+	switch e.Current {
+	case 0:
+		return fmt.Sprintf("fenced: %s is gone, token %d is no longer current", e.Key, e.Wanted)
+	case e.Wanted:
+		return fmt.Sprintf("fenced: %s is at token %d, but of another claim: the nonce is a wrong one, or etcd's history went back", e.Key, e.Wanted)
+	}
+	return fmt.Sprintf("fenced: %s is at token %d, not %d", e.Key, e.Current, e.Wanted)
+}
+
+// Is makes errors.Is(err, ErrFenced) true.
+func (e *FencedError) Is(target error) bool { return target == ErrFenced }
+
+// publish makes the public twin of an error of this package, for errors.As.
+var publish func(e error, target any) bool
 
 // Publish says how to fill in target, which errors.As was given, with the public twin of
-// an input error; it is false for targets of another type. Package coord calls it as it
-// is initialised, and nobody else.
-func Publish(as func(e *InputError, target any) bool) { publish = as }
+// an InputError or a FencedError; it is false for targets of another type. Package coord
+// calls it as it is initialised, and nobody else.
+func Publish(as func(e error, target any) bool) { publish = as }
 
 // As makes errors.As find the public twin.
 func (e *InputError) As(target any) bool { return publish != nil && publish(e, target) }
+
+// As makes errors.As find the public twin.
+func (e *FencedError) As(target any) bool { return publish != nil && publish(e, target) }

@@ -73,7 +73,7 @@ func (n claimNoun) item(st coord.ClaimState) claimItem {
 		item.Permit = &st.Permit
 	}
 	if st.Owner != "" {
-		item.Token = st.Token.String()
+		item.Token = coord.Token(st.Token).String()
 		item.State = n.held
 	}
 	if st.OwnerGone {

@@ -65,7 +65,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if o.dryRun {
 			would = "would "
 		}
-		a.notef("%s: %s%s %s from %s (token %s) to %s", c.where(), would, r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
+		a.notef("%s: %s%s %s from %s (token %d) to %s", c.where(), would, r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
 		if err := a.confirm(ctx, &o.mutation, "Take %s from %s, which may still be running", r.ref(name), seen.Owner); err != nil || o.dryRun {
 			return err
 		}
@@ -87,8 +87,8 @@ func (r claimRepair) check(name string, seen coord.ClaimState, o claimRepairOpti
 	switch {
 	case seen.Owner == "":
 		return "", &failure{code: exitConflict, err: fmt.Errorf("%s %s: nobody has it", r.verb, r.ref(name)), try: try}
-	case o.token != 0 && coord.Token(o.token) != seen.Token:
-		return "", &failure{code: exitConflict, err: fmt.Errorf("%s %s: it has moved: its token is %s, not %d", r.verb, r.ref(name), seen.Token, o.token), try: try}
+	case o.token != 0 && o.token != seen.Token:
+		return "", &failure{code: exitConflict, err: fmt.Errorf("%s %s: it has moved: its token is %d, not %d", r.verb, r.ref(name), seen.Token, o.token), try: try}
 	case o.to != "":
 		return successor(seen, name, o.to)
 	case len(seen.Waiters) > 0:
@@ -118,5 +118,5 @@ func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepa
 	case st.Owner == "":
 		return a.printLine(r.ref(name) + " " + r.past + " (" + r.free + ")")
 	}
-	return a.printLine(fmt.Sprintf("%s %s (now %s, token %s)", r.ref(name), r.past, st.Owner, st.Token))
+	return a.printLine(fmt.Sprintf("%s %s (now %s, token %d)", r.ref(name), r.past, st.Owner, st.Token))
 }

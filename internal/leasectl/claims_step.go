@@ -126,8 +126,8 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 		switch {
 		case err != nil:
 			return err
-		case st.Owner == "" || st.Token != token:
-			return fmt.Errorf("%s: %w", step.ref(name), &coord.FencedError{Key: st.Key, Wanted: token, Current: st.Token})
+		case st.Owner == "" || coord.Token(st.Token) != token:
+			return fmt.Errorf("%s: %w", step.ref(name), &coord.FencedError{Key: st.Key, Wanted: token, Current: coord.Token(st.Token)})
 		}
 		return a.resume(ctx, c, st.Owner, func(ctx context.Context, s *coord.Session) error {
 			ctx, cancel := a.bounded(ctx)
@@ -156,7 +156,7 @@ func (n claimNoun) find(s *etcdkv.Store, ctx context.Context, arg string, token 
 	}
 	states, err := coord.SemaphoreState(ctx, s, semaphoreName(arg))
 	for _, st = range states {
-		if st.Token == token {
+		if coord.Token(st.Token) == token {
 			break
 		}
 	}

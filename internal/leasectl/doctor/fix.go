@@ -45,8 +45,8 @@ func forceRelease(name string, token coord.Token) repair {
 		if err != nil {
 			return "", err
 		}
-		if st.Token != token {
-			return "", fmt.Errorf("lock %s: %w: its token is %s, not %s", name, workqueue.ErrConflict, st.Token, token)
+		if coord.Token(st.Token) != token {
+			return "", fmt.Errorf("lock %s: %w: its token is %s, not %s", name, workqueue.ErrConflict, coord.Token(st.Token), token)
 		}
 		if err := coord.ForceRelease(ctx, e.store, st, "", by.Actor, by.Reason); err != nil {
 			return "", err
