@@ -160,7 +160,7 @@ func (l *look) partsOf(q *queueLook, queues workqueue.Queues, keys coord.Keyspac
 	return []part{
 		{q.keys.Config(), q.addConfig},
 		{q.keys.Workers(), l.registrations(q, keys)},
-		{q.keys.RefusedWrites(), l.leases(keys)},
+		{q.keys.RefusedWrites(), l.refusals(keys)},
 		{q.keys.Jobs(), records},
 		{q.keys.DeadJobs(), records},
 		{q.keys.DoneJobs(), func(kvs []*mvccpb.KeyValue) error {
@@ -197,7 +197,7 @@ func (l *look) registrations(q *queueLook, keys coord.Keyspace) each {
 			if !w.Left {
 				q.workers[p.Session] = w
 			}
-			if kv.Lease == 0 {
+			if kv.Lease != int64(p.Lease()) {
 				l.leaseless = append(l.leaseless, kv)
 			}
 		}
