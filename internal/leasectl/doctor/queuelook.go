@@ -48,6 +48,7 @@ type queueLook struct {
 	tried   map[string]int     // jobs with counted losses by owner
 	owned   map[string]ownedBy // claimed jobs that a dispatcher assigned
 	large   []*workqueue.Job
+	unfit   []*workqueue.Job
 	over    []*workqueue.Job // beyond their attempts, and not claimed
 	// noLease are done jobs that would never go away.
 	noLease        []*mvccpb.KeyValue
@@ -285,6 +286,9 @@ func (l *look) addJob(q *queueLook, j *workqueue.Job, kv *mvccpb.KeyValue) {
 	}
 	if max(len(kv.Value), beside) >= largeValue {
 		q.large = append(q.large, small(j))
+	}
+	if !fitKind(j) {
+		q.unfit = append(q.unfit, small(j))
 	}
 	for _, a := range j.Attempts {
 		if a.Owner != "" {
