@@ -101,11 +101,11 @@ var damages = []damage{
 				}
 			}
 		}},
-	{code: "J10", exit: 0,
+	{code: "K4", exit: 0,
 		make: func(r *doctorRig) {
 			r.put(r.queue("mail").Job("x"), record("x", `,"kind":"a\u0000b","run_at":"2099-01-01T00:00:00Z"`))
 		},
-		says: []string{"WARN  J10", "1 job of an unfit kind", "mail/x"},
+		says: []string{"WARN  K4", "1 job of an unfit kind", "mail/x"},
 		mend: func(r *doctorRig) { r.cancel("mail", "x") }},
 	{code: "J3", name: "failures", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), record("x", `,"failures":5`)) },

@@ -8,8 +8,8 @@ import (
 	"github.com/leasekit/leasekit/workqueue"
 )
 
-var j10KindUnfit = &Check{
-	Code: "J10", Severity: Warning,
+var k4KindUnfit = &Check{
+	Code: "K4", Severity: Warning,
 	Means: "a live job has a kind that no program of ours enqueues: too long, or with a NUL byte, as after a put by hand. leasectl work buries it, since it cannot tell its command what it works on",
 	needs: []string{dirQueues},
 	one:   "1 job of an unfit kind", many: "%d jobs of unfit kinds",
