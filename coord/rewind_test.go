@@ -98,8 +98,16 @@ func TestHistoryRewound(t *testing.T) {
 	put(t, direct, key, "lost by the restore")
 	mem.waitFor(key, "lost by the restore")
 	rewound := store.Rewound()
+	waited := make(chan error, 1)
+	seen, err := store.Get(within(t), root+"never")
+	must(t, err)
+	go func() {
+		_, err := store.FirstChange(ctx, root+"never", seen.Header.Revision+1)
+		waited <- err
+	}()
 
 	etcd.restore()
+	wantErr(t, "wait for a change", <-waited, coord.ErrHistoryRewound)
 	// Nobody asks: session and mirror find out by themselves.
 	mem.waitFor(key, "backed up")
 	done(t, "the mirror's store sees it", rewound)
