@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -58,6 +59,9 @@ type backend interface {
 	scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error)
 	watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan
 	requestProgress(ctx context.Context) error
+	// connection blocks until etcd is connected, or is not: a loss is seen however soon
+	// the connection is back. It is false when ctx ended before, or the client.
+	connection(ctx context.Context, up bool) bool
 	grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
 	renewer(id clientv3.LeaseID) renewer
 	// revoke returns the revision behind it.
@@ -168,6 +172,19 @@ func (b *etcdBackend) watch(ctx context.Context, key string, opts ...clientv3.Op
 
 func (b *etcdBackend) requestProgress(ctx context.Context) error {
 	return b.client.RequestProgress(ctx)
+}
+
+func (b *etcdBackend) connection(ctx context.Context, up bool) bool {
+	conn := b.client.ActiveConnection()
+	for s := conn.GetState(); (s == connectivity.Ready) != up; s = conn.GetState() {
+		if s == connectivity.Shutdown || !conn.WaitForStateChange(ctx, s) {
+			return false
+		}
+		if !up {
+			return true
+		}
+	}
+	return ctx.Err() == nil
 }
 
 func (b *etcdBackend) grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // defaultRoot is the prefix under which Leasekit keeps its keys unless told
@@ -258,6 +260,17 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 		}
 	}
 	return ParsedKey{}, false
+}
+
+// Lease is the lease that Session names, on which the session's own keys hang: its key,
+// its registrations and its places in lines. It is 0 where there is no session, and the
+// lanes' names name none.
+func (p ParsedKey) Lease() clientv3.LeaseID {
+	if p.Session == "" || p.Kind == "lanes" {
+		return clientv3.NoLease
+	}
+	id, _ := strconv.ParseUint(p.Session[strings.LastIndexByte(p.Session, '.')+1:], 16, 64)
+	return clientv3.LeaseID(id)
 }
 
 // isSessionID tells whether s has the form <escaped identity>.<16 hex digits>.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -15,19 +17,19 @@ import (
 // before it does not lift the new history's mark.
 func TestHighWater(t *testing.T) {
 	h := newHighWater()
-	h.raise(h.read(), 100)
+	h.raise(h.read(), 100, 1)
 	before := h.read()
-	if !h.rewind(before, 40) {
+	if !h.rewind(before, &pb.ResponseHeader{Revision: 40, ClusterId: 1}) {
 		t.Error("a rewind is no news")
 	}
-	if h.rewind(before, 41) {
+	if h.rewind(before, &pb.ResponseHeader{Revision: 41, ClusterId: 1}) {
 		t.Error("another request ran into the same rewind, and it was announced again")
 	}
-	h.raise(before, 100)
+	h.raise(before, 100, 1)
 	if got := h.read().rev; got != 40 {
 		t.Errorf("the mark is at %d, lifted by an answer from before the rewind; want 40", got)
 	}
-	h.raise(h.read(), 50)
+	h.raise(h.read(), 50, 1)
 	if got := h.read().rev; got != 50 {
 		t.Errorf("the mark is at %d, want 50", got)
 	}
@@ -192,6 +194,78 @@ func TestMirrorNoticesARewindByWhatItWatches(t *testing.T) {
 			t.Errorf("watching %s, the rewind was not announced", watched)
 		}
 	}
+}
+
+// otherCluster answers as another cluster, at a revision that is none too low.
+type otherCluster struct {
+	*stubEtcd
+	id uint64
+}
+
+func (b *otherCluster) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := b.stubEtcd.get(ctx, key, opts...)
+	if err == nil {
+		resp.Header.ClusterId = b.id
+	}
+	return resp, err
+}
+
+// A restore under another token is another cluster, whose revisions may be past ours.
+func TestAnotherClusterIsARewind(t *testing.T) {
+	keys, err := NewKeyspace("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &otherCluster{stubEtcd: newStubEtcd(), id: 7}
+	s := newStore(b, keys, nil)
+	for _, step := range []struct {
+		id   uint64
+		want error
+	}{{7, nil}, {8, ErrHistoryRewound}, {8, nil}} {
+		b.id = step.id
+		b.rev++
+		if _, err := s.Get(t.Context(), "k"); !errors.Is(err, step.want) {
+			t.Errorf("answered by cluster %d: got %v, want %v", step.id, err, step.want)
+		}
+	}
+}
+
+// resets counts full lists.
+type resets struct{ got chan int64 }
+
+func (r resets) Reset(_ []*mvccpb.KeyValue, rev int64) { r.got <- rev }
+func (r resets) Apply(_ []*clientv3.Event, _ int64)    {}
+
+// A mirror lists again at once when anybody who shares its store has seen history go back.
+func TestMirrorListsAgainAfterARewind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		keys, err := NewKeyspace("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newStubEtcd()
+		s := newStore(e, keys, nil)
+		m, sink := s.Mirror(time.Hour, 24*time.Hour), resets{make(chan int64, 9)}
+		m.Add("/leasekit/q/", sink)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = m.Run(ctx) }()
+		before := <-sink.got
+		synctest.Wait()
+		e.rewind(60)
+		if _, err := s.Get(ctx, "k"); !errors.Is(err, ErrHistoryRewound) {
+			t.Fatal(err)
+		}
+		synctest.Wait() // no clock moves
+		select {
+		case now := <-sink.got:
+			if now >= before {
+				t.Errorf("listed at %d, and before at %d", now, before)
+			}
+		default:
+			t.Error("it was not listed again")
+		}
+	})
 }
 
 // A claim that comes while Close gives the others back must not slip in behind it.

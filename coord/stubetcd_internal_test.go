@@ -162,6 +162,14 @@ func (e *stubEtcd) watch(ctx context.Context, key string, _ ...clientv3.OpOption
 
 func (e *stubEtcd) requestProgress(context.Context) error { e.called("progress"); return nil }
 
+// connection is always there.
+func (e *stubEtcd) connection(ctx context.Context, up bool) bool {
+	if !up {
+		<-ctx.Done()
+	}
+	return up
+}
+
 func (e *stubEtcd) grant(_ context.Context, _ clientv3.LeaseID, ttl int64) (int64, error) {
 	e.called("grant")
 	return max(ttl, e.ttl), nil

@@ -31,7 +31,8 @@ type Config struct {
 	Grace time.Duration
 	// Hooks see what happens.
 	Hooks Hooks
-	// Logger logs what no caller sees; nil logs nothing.
+	// Logger logs what no caller sees; nil logs nothing. [coord.SlogLogger] makes one of
+	// a slog handler.
 	Logger *zap.Logger
 }
 

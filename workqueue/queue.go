@@ -50,6 +50,7 @@ type Config struct {
 	ScanEvery time.Duration
 	// Logger logs what no caller sees: attempts that failed, died, were refused or
 	// abandoned, one line each, and trouble with etcd. nil logs nothing.
+	// [coord.SlogLogger] makes one of a slog handler.
 	Logger *zap.Logger
 }
 
