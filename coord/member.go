@@ -35,8 +35,8 @@ func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
 	}
 }
 
-// Run keeps a session alive until ctx ends, then closes it and returns nil. It
-// returns an error only for a configuration that can never work, when the client is
+// Run keeps a session alive until ctx ends, then closes it and returns nil, within
+// about 3 s. It returns an error only for a configuration that can never work, when the client is
 // closed, or when the first session is denied by etcd's roles; later ones are tried again. A session that
 // was lost is closed behind its successor, once its claims are given up or its
 // TTL has passed. When Run returns, every session is closed. Run it once.
@@ -102,6 +102,7 @@ func (m *Member) retire(ctx context.Context, s *Session) {
 	}
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.TTL(), 2*time.Second))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(requestTimeout, cancel) })() //mutant:member-stop-bounded
 	if err := s.Close(closeCtx); err != nil {
 		m.cfg.Logger.Info("close session", zap.Error(err))
 	}

@@ -165,10 +165,10 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 func (q *Queue) Name() string { return q.name }
 
 // closeWithin is how long Close waits for what is still being written.
-const closeWithin = 10 * time.Second
+const closeWithin = leaveTimeout
 
 // Close stops the mirror, settles what is still being written, and joins every
-// goroutine of the handle, within about 10 s. Workers must have stopped. Closing
+// goroutine of the handle, within about 3 s. Workers must have stopped. Closing
 // twice is fine.
 func (q *Queue) Close() error {
 	q.closeOnce.Do(func() {
