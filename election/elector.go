@@ -201,8 +201,9 @@ func (e *Elector) giveUp(ctx context.Context, t *Term) {
 }
 
 // leaveTimeout is how long each step of leaving may take once Run's ctx has ended: the
-// hand-over, the end of a session that could not hand over, and its close.
-const leaveTimeout = 3 * time.Second
+// hand-over, the end of a session that could not hand over, and its close. Ending what is
+// under way then takes up to a second more.
+const leaveTimeout = 2 * time.Second
 
 // lasting is a context for what must still be done when Run's ctx ends: it lasts for as
 // long as is given, but no longer than leaveTimeout behind ctx.
