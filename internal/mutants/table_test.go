@@ -105,6 +105,8 @@ var table = []mutant{
 	{at: "followed-put", what: "a slot that somebody else took was not given up", how: drop, pkg: "coord", run: "TestGivingUpInDoubt"},
 	{at: "leader-waits", what: "a new leader waits for the old one's function", how: "$ return nil, false", pkg: "election", run: "TestTransferLeavesNoGap|TestLeadersFollowEachOther|TestSurvives_45_BlockedLeaderIsCutOff|TestSurvives_46_StuckLeader"},
 	{at: "stuck-lapses", what: "a stuck leader's session lapses", how: drop, pkg: "election", run: "TestSurvives_46_StuckLeader"},
+	{at: "member-stop-bounded", what: "a member that stops waits for no etcd beyond seconds", how: drop, pkg: "coord", run: "TestMemberStopsInTimeWhateverItsTTL"},
+	{at: "leader-stop-bounded", what: "a leader that is to end waits for no etcd beyond seconds", how: drop, pkg: "election", run: "TestALeaderEndsInTimeWithoutEtcd"},
 	{at: "hand-over-again", what: "a hand-over that is denied is tried again", how: always, pkg: "election", run: "TestHandOverIsTriedAgain"},
 	{at: "stuck-stands-not", what: "a leadership is not stood for beside a stuck function", how: "return nil, true", pkg: "election", run: "TestSurvives_46_StuckLeader"},
 	{at: "observer-open", what: "an observer's channel never closes", how: "return", pkg: "election", run: "TestSurvives_23_ObserverAcrossTrouble"},
