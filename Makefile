@@ -77,6 +77,10 @@ rest: ## Chaos of a minute, ten seeds, one and three members, both modes; tells 
 mutants: ## Take each safety check out and see a test fail; writes docs/mutants.md (10 min; some: MUTANTS=^fence-)
 	$(GO) test -count=1 -timeout 3h -parallel 4 -v ./internal/mutants -run TestMutantsAreCaught -mutants '$(MUTANTS)' -write
 
+.PHONY: examples
+examples: ## Test the examples that are modules of their own (2 min; the first build takes longer)
+	cd examples/controller && $(GO) vet . && $(GO) test -count=1 -timeout $(TIMEOUT) -v .
+
 .PHONY: recovery
 recovery: ## Measure how soon work goes on after each fault, 30 events each (6 min)
 	$(GO) test -timeout 1h ./integration -run '^$$' -bench BenchmarkRecovery -benchtime 30x

@@ -19,13 +19,15 @@ import (
 //   - a session, lane, registration of a worker, waiting entry, done job or refusal
 //     without a lease, which would never go away; the claims of such a session are
 //     orphans from then on;
+//   - a registration or waiting entry on another lease than its session's, and a session
+//     on whatever lease was seen, since that may be one that outlives every process;
 //   - a payload or progress whose job is neither live nor dead;
 //   - an inbox entry whose job is not claimed by that assignment;
 //   - whatever has a name that [ValidateName] refuses, as after a put by hand: no
 //     program takes it by that name.
 //
-// Of what was seen the key, the mod revision and, where there is one, the value
-// count. errs[i] belongs to seen[i]: nil when it was deleted; [ErrRefused] when it
+// Of what was seen the key, the mod revision, the lease and, where there is one, the
+// value count. errs[i] belongs to seen[i]: nil when it was deleted; [ErrRefused] when it
 // changed or belongs to something now; [ErrInvalid] when it is a key of another
 // kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
@@ -83,6 +85,8 @@ func (t leftoverTxns) remove(kv *mvccpb.KeyValue) (etcdkv.Txn, error) {
 	q := t.space.Queue(p.Queue)
 	switch {
 	case p.Misnamed():
+	case p.Kind == "sessions" && kv.Lease != 0, p.Lease() != 0 && kv.Lease != 0 && p.Kind != "assigned" && p.Lease() != kv.Lease:
+		txn.If = append(txn.If, clientv3.Compare(clientv3.LeaseValue(key), "=", kv.Lease))
 	case p.Kind == "sessions", p.Kind == "lanes", p.Kind == "workers", p.Kind == "done", p.Kind == "refused", p.Name != "" && p.Session != "":
 		txn.If = append(txn.If, clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease))
 	case p.Kind == "payloads", p.Kind == "progress":

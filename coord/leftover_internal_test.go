@@ -35,29 +35,33 @@ type leftoverCase struct {
 	key    func(keyspace.Keyspace, keyspace.QueueKeys) string
 	value  string
 	closes []string
+	lease  int64 // the key hangs on a lease of that many seconds
 }
 
 var leftoverCases = []leftoverCase{
-	{"a session", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}},
+	{"a session", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 0},
 	{"a session's record", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"}`,
-		[]string{"key mod =", "key value >", "key value <", "key lease ="}},
-	{"a lane", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Lane(leftoverSID, 0) }, "{}", []string{"key mod =", "key lease ="}},
-	{"a registration", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Worker(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}},
-	{"a waiter", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l").Entry(leftoverSID, 1) }, "{}", []string{"key mod =", "key lease ="}},
+		[]string{"key mod =", "key value >", "key value <", "key lease ="}, 0},
+	{"a lane", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Lane(leftoverSID, 0) }, "{}", []string{"key mod =", "key lease ="}, 0},
+	{"a registration", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Worker(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 0},
+	{"a waiter", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l").Entry(leftoverSID, 1) }, "{}", []string{"key mod =", "key lease ="}, 0},
 	{"a candidate", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string {
 		return k.ElectionKeys("e").Entry(leftoverSID, 1)
-	}, "{}", []string{"key mod =", "key lease ="}},
+	}, "{}", []string{"key mod =", "key lease ="}, 0},
 	{"a done job", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Done("x") }, `{"w":"` + midClaim + `"}`,
-		[]string{"key mod =", "key value >", "key value <", "key lease ="}},
-	{"a refusal", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Refused("x") }, "{}", []string{"key mod =", "key lease ="}},
-	{"a payload", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Payload("x") }, "pay", []string{"key mod =", "job create =", "dead create ="}},
-	{"progress", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Progress("x") }, "{}", []string{"key mod =", "job create =", "dead create ="}},
+		[]string{"key mod =", "key value >", "key value <", "key lease ="}, 0},
+	{"a refusal", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Refused("x") }, "{}", []string{"key mod =", "key lease ="}, 0},
+	{"a payload", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Payload("x") }, "pay", []string{"key mod =", "job create =", "dead create ="}, 0},
+	{"progress", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Progress("x") }, "{}", []string{"key mod =", "job create =", "dead create ="}, 0},
 	{"a job of a name that nobody can use", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Job("x\x1b") }, `{"w":"` + midClaim + `"}`,
-		[]string{"key mod =", "key value >", "key value <"}},
-	{"a lock of a name that nobody can use", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l\n").Only }, "{}", []string{"key mod ="}},
+		[]string{"key mod =", "key value >", "key value <"}, 0},
+	{"a lock of a name that nobody can use", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l\n").Only }, "{}", []string{"key mod ="}, 0},
 	{"a session's record, cut behind its head", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"`,
-		[]string{"key mod =", "key value >", "key value <", "key lease ="}},
-	{"an inbox entry", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Assigned(leftoverSID, "x") }, "{}", []string{"key mod =", "job mod !="}},
+		[]string{"key mod =", "key value >", "key value <", "key lease ="}, 0},
+	{"an inbox entry", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Assigned(leftoverSID, "x") }, "{}", []string{"key mod =", "job mod !="}, 0},
+	{"a session on another lease", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 60},
+	{"a registration on another lease", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Worker(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 60},
+	{"a waiter on another lease", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l").Entry(leftoverSID, 1) }, "{}", []string{"key mod =", "key lease ="}, 60},
 }
 
 // leftoverWorld is a root in which one leftover lies.
@@ -77,8 +81,21 @@ func newLeftoverWorld(t *testing.T, client *clientv3.Client, tc leftoverCase) *l
 	}
 	w := &leftoverWorld{T: t, client: client, space: space, q: space.Queue("q")}
 	w.key = tc.key(space, w.q)
-	w.seen = &mvccpb.KeyValue{Key: []byte(w.key), Value: []byte(tc.value), ModRevision: w.put(clientv3.OpPut(w.key, tc.value))}
+	w.seen = &mvccpb.KeyValue{Key: []byte(w.key), Value: []byte(tc.value)}
+	if tc.lease != 0 {
+		w.seen.Lease = int64(w.grant(tc.lease))
+	}
+	w.seen.ModRevision = w.put(clientv3.OpPut(w.key, tc.value, clientv3.WithLease(clientv3.LeaseID(w.seen.Lease))))
 	return w
+}
+
+func (w *leftoverWorld) grant(ttl int64) clientv3.LeaseID {
+	w.Helper()
+	granted, err := w.client.Grant(w.Context(), ttl)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return granted.ID
 }
 
 // put makes all puts at one revision, which it returns.
@@ -115,17 +132,13 @@ func (w *leftoverWorld) spoil(race string) etcdkv.Txn {
 	value := string(w.seen.Value)
 	switch race {
 	case "key mod =":
-		w.put(clientv3.OpPut(w.key, value))
+		w.put(clientv3.OpPut(w.key, value, clientv3.WithLease(clientv3.LeaseID(w.seen.Lease))))
 		return w.txn(w.seen)
 	case "key value >", "key value <":
 		nonce := map[string]string{"key value >": "0000000000000001", "key value <": "fffffffffffffff0"}[race]
 		w.seen.ModRevision = w.put(clientv3.OpPut(w.key, strings.Replace(value, midClaim, nonce, 1)))
 	case "key lease =":
-		granted, err := w.client.Grant(w.Context(), 60)
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.seen.ModRevision = w.put(clientv3.OpPut(w.key, value, clientv3.WithLease(granted.ID)))
+		w.seen.ModRevision = w.put(clientv3.OpPut(w.key, value, clientv3.WithLease(w.grant(60))))
 	case "job create =":
 		w.put(clientv3.OpPut(w.q.Job("x"), "{}"))
 	case "dead create =":

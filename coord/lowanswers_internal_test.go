@@ -112,6 +112,40 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 	}
 }
 
+// otherCluster answers as another cluster, at a revision that is none too low.
+type otherCluster struct {
+	*stubetcd.Etcd
+	id uint64
+}
+
+func (b *otherCluster) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := b.Etcd.Get(ctx, key, opts...)
+	if err == nil {
+		resp.Header.ClusterId = b.id
+	}
+	return resp, err
+}
+
+// A restore under another token is another cluster, whose revisions may be past ours.
+func TestAnotherClusterIsARewind(t *testing.T) {
+	keys, err := keyspace.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &otherCluster{Etcd: stubetcd.New(), id: 7}
+	s := etcdkv.NewStoreOn(b, keys, nil)
+	for _, step := range []struct {
+		id   uint64
+		want error
+	}{{7, nil}, {8, ErrHistoryRewound}, {8, nil}} {
+		b.id = step.id
+		b.Rev++
+		if _, err := s.Get(t.Context(), "k"); !errors.Is(err, step.want) {
+			t.Errorf("answered by cluster %d: got %v, want %v", step.id, err, step.want)
+		}
+	}
+}
+
 // A claim that comes while Close gives the others back must not slip in behind it.
 func TestNothingIsEnteredBehindClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {

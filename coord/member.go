@@ -38,8 +38,8 @@ func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
 	}
 }
 
-// Run keeps a session alive until ctx ends, then closes it and returns nil. It
-// returns an error only for a configuration that can never work, when the client is
+// Run keeps a session alive until ctx ends, then closes it and returns nil, within
+// about 3 s. It returns an error only for a configuration that can never work, when the client is
 // closed, or when the first session is denied by etcd's roles; later ones are tried again. A session that
 // was lost is closed behind its successor, once its claims are given up or its
 // TTL has passed. When Run returns, every session is closed. Run it once.
@@ -92,6 +92,10 @@ func (m *Member) hold(ctx context.Context, s *Session, closing *sync.WaitGroup) 
 	closing.Go(func() { m.retire(ctx, s) })
 }
 
+// leaveWithin is how long a session may take to close once its member is to end; ending
+// what is under way then takes up to a second more.
+const leaveWithin = 2 * time.Second
+
 // retire closes a session that is over. After a loss its holders get a TTL to
 // give their claims up under the old fences first: a loss that is only the
 // session's counts against no job.
@@ -105,6 +109,7 @@ func (m *Member) retire(ctx context.Context, s *Session) {
 	}
 	closeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.TTL(), 2*time.Second))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(leaveWithin, cancel) })() //mutant:member-stop-bounded
 	if err := s.Close(closeCtx); err != nil {
 		m.cfg.Logger.Info("close session", zap.Error(err))
 	}

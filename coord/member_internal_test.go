@@ -195,3 +195,43 @@ func TestMemberEndsWhenItsFirstSessionIsDenied(t *testing.T) {
 		}
 	})
 }
+
+// A member that is stopped ends within seconds, whatever its TTL: a claim that etcd does
+// not take back is left to the lease. So does one that closes a lost session behind its
+// successor by then.
+func TestMemberStopsInTimeWhateverItsTTL(t *testing.T) {
+	for name, lost := range map[string]bool{"live": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				e := stubetcd.New()
+				e.TTL = 3600
+				m := memberOn(e)
+				stop := run(t, m)
+				s, err := m.Session(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				closing := make(chan struct{})
+				if err := s.Keep("n", func(ctx context.Context) error {
+					close(closing)
+					<-ctx.Done()
+					return ctx.Err()
+				}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if lost {
+					e.Delete(s.key)
+					<-closing // its TTL has passed
+				}
+				began := time.Now()
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > leaveWithin+time.Second {
+					t.Errorf("it ended %v after its ctx", took)
+				}
+			})
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/mirror"
 )
 
@@ -98,8 +99,16 @@ func TestHistoryRewound(t *testing.T) {
 	put(t, direct, key, "lost by the restore")
 	mem.waitFor(key, "lost by the restore")
 	rewound := store.Rewound()
+	waited := make(chan error, 1)
+	seen, err := store.Get(within(t), root+"never")
+	must(t, err)
+	go func() {
+		_, err := store.FirstChange(ctx, root+"never", seen.Header.Revision+1)
+		waited <- err
+	}()
 
 	etcd.restore()
+	wantErr(t, "wait for a change", <-waited, coord.ErrHistoryRewound)
 	// Nobody asks: session and mirror find out by themselves.
 	mem.waitFor(key, "backed up")
 	done(t, "the mirror's store sees it", rewound)
@@ -108,6 +117,46 @@ func TestHistoryRewound(t *testing.T) {
 	wantErr(t, "session", s.Err(), coord.ErrSessionLost)
 	put(t, direct, key, "new history")
 	mem.waitFor(key, "new history")
+	cancel()
+	wantErr(t, "run", <-ran, nil)
+}
+
+// A mirror that was cut off until the new history had passed all that it saw shows what
+// came before, and not only at its next full scan.
+func TestMirrorCutOffWhileHistoryWentBackAndOn(t *testing.T) {
+	t.Parallel()
+	etcd := startRestorable(t)
+	proxy, err := faultproxy.New(etcd.endpoints[0])
+	must(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	direct, cut := etcdtest.NewClient(t, etcd.endpoints), etcdtest.NewClient(t, []string{proxy.Endpoint()})
+	root := etcdtest.Root(t)
+	store := newStore(t, cut, root)
+	m, mem := mirror.New(store, time.Minute, 0), newMemory(t)
+	m.Add(root+"a/", mem)
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- m.Run(ctx) }()
+	put(t, direct, root+"a/k", "backed up")
+	mem.waitFor(root+"a/k", "backed up")
+	etcd.keep()
+	for range 20 {
+		put(t, direct, root+"a/k", "lost by the restore")
+	}
+	mem.waitFor(root+"a/k", "lost by the restore")
+	watch := store.Watch(ctx, root+"b", 1) // and so does a plain watch
+
+	proxy.Refuse()
+	etcd.restore()
+	put(t, direct, root+"a/waits", "put below what the mirror saw")
+	for range 40 {
+		put(t, direct, root+"elsewhere", "")
+	}
+	proxy.Heal()
+	mem.waitFor(root+"a/waits", "put below what the mirror saw")
+	mem.waitFor(root+"a/k", "backed up")
+	for range watch { // it ends
+	}
 	cancel()
 	wantErr(t, "run", <-ran, nil)
 }

@@ -37,6 +37,7 @@ type SessionConfig struct {
 	// is gone on with, and TTL and Identity are its own. "" opens a new one.
 	Resume string
 	// Logger logs what no caller sees, such as a lost session; nil logs nothing.
+	// [SlogLogger] makes one of a slog handler.
 	Logger *zap.Logger
 
 	// Clock reads, at one moment, the time since some fixed one on a clock that never

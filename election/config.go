@@ -28,17 +28,21 @@ type Config struct {
 	// session's.
 	Member *coord.Member
 	// Grace is how long fn may go on after its context ended before its lease is left
-	// to run out, at most 100 years; 0 means TTL.
+	// to run out, at most 100 years; 0 means TTL, 10 s at most. Once Run's ctx has ended
+	// and fn has returned, Run ends within 9 s, so within 19 s by default: of the 30 s
+	// that a pod has to stop, 5 s stay even where a queue is closed behind it.
 	Grace time.Duration
 	// Hooks see what happens.
 	Hooks Hooks
-	// Logger logs what no caller sees; nil logs nothing.
+	// Logger logs what no caller sees; nil logs nothing. [coord.SlogLogger] makes one of
+	// a slog handler.
 	Logger *zap.Logger
 }
 
 const (
-	maxTTL   = 24 * time.Hour // what a session may have
-	maxGrace = 100 * 365 * 24 * time.Hour
+	defaultTTL = 10 * time.Second
+	maxTTL     = 24 * time.Hour // what a session may have
+	maxGrace   = 100 * 365 * 24 * time.Hour
 )
 
 // Hooks let a program see its terms come and go. Each may be nil, and must not
@@ -56,10 +60,10 @@ type Hooks struct {
 
 func (c Config) withDefaults() Config {
 	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
+		c.TTL = defaultTTL
 	}
 	if c.Grace == 0 {
-		c.Grace = c.TTL
+		c.Grace = min(c.TTL, defaultTTL)
 	}
 	if c.Identity == "" {
 		c.Identity, _ = os.Hostname()
@@ -85,7 +89,7 @@ func (c Config) validate() error {
 		return &coord.InputError{Field: "ttl", Value: c.TTL.String(), Reason: "it is between 1s and 24h; 0 means 10s"}
 	}
 	if c.Grace < 0 || c.Grace > maxGrace {
-		return &coord.InputError{Field: "grace", Value: c.Grace.String(), Reason: "it is between 0, which means the ttl, and 100 years"}
+		return &coord.InputError{Field: "grace", Value: c.Grace.String(), Reason: "it is between 0, which means the ttl but at most 10s, and 100 years"}
 	}
 	return nil
 }

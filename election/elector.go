@@ -53,7 +53,8 @@ func New(client *clientv3.Client, cfg Config) (*Elector, error) {
 // [ErrResigned] and Run's own ctx. After a term that ended otherwise than by fn, Run
 // stands again, behind those who wait, and the next term has a higher token. When fn
 // returns by itself, Run gives the claim up and returns what fn returned. When ctx
-// ends, Run waits for fn, hands the claim over, and returns nil. Errors of etcd are
+// ends, Run waits for fn, hands the claim over, and returns nil, within 9 s when etcd gives
+// no answer: the lease hands over then. Errors of etcd are
 // logged and survived; only a configuration that can never work is returned,
 // [coord.ErrClosed] when the client was closed, and [coord.ErrInvalid] when Run is
 // running already or fn is nil. A panic of fn counts as a return with an error that
@@ -134,7 +135,7 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 		defer func() { returned <- err }() // even when fn ends its goroutine
 		err = call(fnCtx, t, fn)
 	}()
-	err, stuck := e.await(fnCtx, t, returned)
+	err, stuck := e.await(ctx, fnCtx, t, returned)
 	cause := context.Cause(fnCtx)
 	if p, ok := err.(*panicError); ok && cause != nil { // which nobody is told otherwise
 		e.log.Error("panic at the end of a term", zap.Error(p))
@@ -156,12 +157,12 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 var errNoReturn = errors.New("the leader's function ended its goroutine without returning")
 
 // await waits for fn. When fn goes on after its context ended, the session is left
-// to lapse after Grace, and fn is still waited for.
-func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (err error, stuck bool) {
+// to lapse after Grace, and fn is still waited for. Ctx is Run's.
+func (e *Elector) await(ctx, fnCtx context.Context, t *Term, returned <-chan error) (err error, stuck bool) {
 	select {
 	case err := <-returned:
 		return err, false
-	case <-ctx.Done(): //mutant:leader-waits
+	case <-fnCtx.Done(): //mutant:leader-waits
 	}
 	grace := time.NewTimer(e.cfg.Grace)
 	defer grace.Stop()
@@ -171,17 +172,17 @@ func (e *Elector) await(ctx context.Context, t *Term, returned <-chan error) (er
 	case <-grace.C:
 	}
 	e.log.Error("the leader's function ignores the end of its context: its lease is left to run out",
-		zap.String("token", t.Token().String()), zap.NamedError("cause", context.Cause(ctx)))
-	e.abandon(t) //mutant:stuck-lapses
+		zap.String("token", t.Token().String()), zap.NamedError("cause", context.Cause(fnCtx)))
+	e.abandon(ctx, t) //mutant:stuck-lapses
 	e.cfg.Hooks.Stuck(t)
 	return <-returned, true //mutant:stuck-stands-not
 }
 
 // giveUp hands the claim over: to the successor that Transfer named, or to the first in
-// line. What etcd denies is tried again for as long as a dead leader's claim would last;
-// then the session is given up, and its end hands over.
+// line. What etcd denies is tried again for as long as a dead leader's claim would last,
+// or for a moment once Run is to end; then the session is given up, and its end hands over.
 func (e *Elector) giveUp(ctx context.Context, t *Term) {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(t.TTL(), 5*time.Second))
+	within, cancel := lasting(ctx, max(t.TTL(), 5*time.Second))
 	defer cancel()
 	for try := 0; ; try++ {
 		err := t.handOver(within)
@@ -192,7 +193,7 @@ func (e *Elector) giveUp(ctx context.Context, t *Term) {
 		}
 		if within.Err() != nil { //mutant:hand-over-again
 			e.log.Warn("the leadership cannot be handed over: its session ends instead", zap.Error(err))
-			e.abandon(t)
+			e.abandon(ctx, t)
 			return
 		}
 		e.log.Info("hand over again", zap.Error(err))
@@ -200,12 +201,27 @@ func (e *Elector) giveUp(ctx context.Context, t *Term) {
 	}
 }
 
+// leaveTimeout is how long each step of leaving may take once Run's ctx has ended: the
+// hand-over, the end of a session that could not hand over, and its close. Ending what is
+// under way then takes up to a second more.
+const leaveTimeout = 2 * time.Second
+
+// lasting is a context for what must still be done when Run's ctx ends: it lasts for as
+// long as is given, but no longer than leaveTimeout behind ctx.
+func lasting(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), d)
+	unlink := context.AfterFunc(ctx, func() {
+		time.AfterFunc(leaveTimeout, cancel) //mutant:leader-stop-bounded
+	})
+	return within, func() { unlink(); cancel() }
+}
+
 // patience bounds what is tried before the session's lease is left to do it.
 func (e *Elector) patience() time.Duration { return max(e.cfg.TTL, 5*time.Second) }
 
 // abandon ends the session of a term whose claim is left to the lease.
-func (e *Elector) abandon(t *Term) {
-	ctx, cancel := context.WithTimeout(context.Background(), e.patience())
+func (e *Elector) abandon(ctx context.Context, t *Term) {
+	ctx, cancel := lasting(ctx, e.patience())
 	defer cancel()
 	t.session.Abandon(ctx, t.Fence())
 }
@@ -259,7 +275,7 @@ func (e *Elector) closeSession(ctx context.Context) {
 	if s == nil || e.cfg.Member != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.patience())
+	ctx, cancel := lasting(ctx, e.patience())
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		e.log.Info("close session", zap.Error(err))

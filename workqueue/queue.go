@@ -53,6 +53,7 @@ type Config struct {
 	ScanEvery time.Duration
 	// Logger logs what no caller sees: attempts that failed, died, were refused or
 	// abandoned, one line each, and trouble with etcd. nil logs nothing.
+	// [coord.SlogLogger] makes one of a slog handler.
 	Logger *zap.Logger
 }
 
@@ -163,11 +164,12 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 // Name is the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// closeWithin is how long Close waits for what is still being written.
-const closeWithin = 10 * time.Second
+// closeWithin is how long Close waits for what is still being written; ending what is
+// under way then takes up to a second more.
+const closeWithin = 2 * time.Second
 
 // Close stops the mirror, settles what is still being written, and joins every
-// goroutine of the handle, within about 10 s. Workers must have stopped. Closing
+// goroutine of the handle, within about 3 s. Workers must have stopped. Closing
 // twice is fine.
 func (q *Queue) Close() error {
 	q.closeOnce.Do(func() {

@@ -92,7 +92,9 @@ func (q *Queue) waitOnce(ctx context.Context, w *waiting) (*Job, error) {
 	case err == nil && w.heir != nil: // it was replaced before it ended
 		return nil, w.superseded()
 	case err == nil:
-		w.at = q.awaitEnd(ctx, w.id, seen.rev+1)
+		if w.at, err = q.awaitEnd(ctx, w.id, seen.rev+1); err != nil {
+			w.forget()
+		}
 		return nil, nil
 	case w.heir != nil && (isForgotten(err) || errors.Is(err, ErrNotFound)):
 		return nil, w.superseded()
@@ -100,7 +102,7 @@ func (q *Queue) waitOnce(ctx context.Context, w *waiting) (*Job, error) {
 		w.at = 0
 		return nil, nil
 	case errors.Is(err, coord.ErrHistoryRewound):
-		*w = waiting{id: w.id, born: w.born} // its revisions mean nothing any more
+		w.forget()
 		return nil, nil
 	case passing(err):
 		rest(ctx, waitPause)
@@ -108,6 +110,9 @@ func (q *Queue) waitOnce(ctx context.Context, w *waiting) (*Job, error) {
 	}
 	return nil, err
 }
+
+// forget begins the wait anew when history went back: its revisions mean nothing any more.
+func (w *waiting) forget() { *w = waiting{id: w.id, born: w.born} }
 
 // lookBehind makes the wait look at what was there before another job took the ID: the
 // job that made way for it had ended, and etcd's old revisions still show it.
@@ -135,16 +140,19 @@ func isForgotten(err error) bool {
 
 // awaitEnd watches until the job's live key is deleted, and returns the revision of
 // that: at it, etcd shows how the job ended. It returns 0 when the watch breaks or it is
-// time to look again.
-func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) int64 {
+// time to look again. The error is that history went back.
+func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitAgain/2+rand.N(waitAgain))
 	defer cancel()
 	ev, err := q.store.FirstChange(ctx, q.keys.Job(id), rev, clientv3.WithFilterPut())
-	if err != nil {
+	switch {
+	case errors.Is(err, coord.ErrHistoryRewound):
+		return 0, err
+	case err != nil:
 		rest(ctx, waitPause)
-		return 0
+		return 0, nil
 	}
-	return ev.Kv.ModRevision
+	return ev.Kv.ModRevision, nil
 }
 
 // changeTimeout is how long a change of the past is looked for.

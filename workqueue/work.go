@@ -140,7 +140,9 @@ func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause 
 	w.mu.Unlock()
 	w.nudge() // the worker can hold one job less
 	w.log.Warn("handler ignores the end of its context", zap.String("job", c.job.ID), zap.Error(cause))
-	err := c.abandon(cause)
+	ctx, cancel := w.closingContext()
+	defer cancel()
+	err := c.abandon(ctx, cause)
 	w.hooks.Abandoned(c.job, cause)
 	if err != nil && !errors.Is(err, coord.ErrFenced) {
 		w.log.Warn("give up claim", zap.String("job", c.job.ID), zap.Error(err))
@@ -158,8 +160,8 @@ func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause 
 }
 
 // abandon gives the claim up under its fence and leaves it open for the late
-// answer, which etcd then refuses: the refusal is evidence.
-func (c *Claim) abandon(cause error) error {
+// answer, which etcd then refuses: the refusal is evidence. Ctx bounds the wait alone.
+func (c *Claim) abandon(ctx context.Context, cause error) error {
 	switch {
 	case c.isClosing():
 		return nil // by its handler, which only goes on
@@ -178,8 +180,6 @@ func (c *Claim) abandon(cause error) error {
 		return err
 	}
 	way.Reopen = true
-	ctx, cancel := context.WithTimeout(c.q.life, closeTimeout)
-	defer cancel()
 	if err = c.closer.Close(ctx, way); !isClosed(err) {
 		c.setGiven(true) // behind a handler that still runs: what it returns comes too late
 		c.leaveTo(e)
@@ -191,12 +191,9 @@ func (c *Claim) abandon(cause error) error {
 // behind.
 const closeTimeout = 30 * time.Second
 
-// closingContext bounds the wait for a closing write: by closeTimeout, and by Grace
-// from when draining is over, or from now if it is.
+// closingContext bounds the wait for a closing write: by closeTimeout, and by what a
+// worker that stops has left.
 func (w *Worker) closingContext() (context.Context, context.CancelFunc) {
-	if w.hard.Err() != nil {
-		return context.WithTimeoutCause(w.q.life, w.cfg.Grace, ErrDraining)
-	}
 	return context.WithTimeout(w.last, closeTimeout)
 }
 

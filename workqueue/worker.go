@@ -29,10 +29,13 @@ type WorkerConfig struct {
 	// bound. More than 100 years, here and below, counts as 100 years.
 	Timeout time.Duration
 	// Grace is how long a handler may go on after its context ended before it is
-	// abandoned; 0 means 10 s.
+	// abandoned; 0 means 5 s.
 	Grace time.Duration
 	// DrainTimeout is how long running handlers may go on when Run's ctx ends,
-	// before their contexts end too; 0 means 30 s, negative means no time at all.
+	// before their contexts end too; 0 means 10 s, negative means no time at all. Run
+	// ends within DrainTimeout + Grace + 3 s, and 3 s more for a session of its own;
+	// [Queue.Close] takes 3 s behind it at most. By default all that fits into 25 s, so
+	// into the 30 s that a pod has to stop.
 	DrainTimeout time.Duration
 	// Limit stops the worker after it has worked that many jobs; 0 means no limit.
 	Limit int
@@ -48,11 +51,11 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 		c.Concurrency = 16
 	}
 	if c.Grace == 0 {
-		c.Grace = 10 * time.Second
+		c.Grace = 5 * time.Second
 	}
 	switch {
 	case c.DrainTimeout == 0:
-		c.DrainTimeout = 30 * time.Second
+		c.DrainTimeout = 10 * time.Second
 	case c.DrainTimeout < 0:
 		c.DrainTimeout = 0
 	}
@@ -71,7 +74,7 @@ func (c WorkerConfig) validate() error {
 	return checkSpans(
 		span{"session ttl", c.SessionTTL, time.Second, maxPeriod, "10s"},
 		span{"timeout", c.Timeout, 0, maxTimeout, "no bound"},
-		span{"grace", c.Grace, 0, maxTimeout, "10s"},
+		span{"grace", c.Grace, 0, maxTimeout, "5s"},
 	)
 }
 
@@ -103,7 +106,7 @@ type Worker struct {
 	soft     context.Context // Run's: when it has ended, nothing more begins
 	hard     context.Context // ends when draining is over
 	hardStop context.CancelCauseFunc
-	last     context.Context // ends Grace after hard: no closing write is waited for
+	last     context.Context // ends Grace and leaveTimeout after hard: no closing write is waited for
 }
 
 // NewWorker returns a worker of a queue. A handler with a method Kinds() []string, such
@@ -131,9 +134,9 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 
 // Run works jobs until ctx ends, then drains: no job is begun any more, running
 // handlers get DrainTimeout to finish, then their contexts end and they get Grace,
-// then their claims are given up. Once draining is over it waits for the last results
-// no longer than Grace either: what etcd does not answer by then goes on behind, until
-// the queue is closed. It returns nil after a clean stop, and an error when a handler
+// then their claims are given up. It waits 3 s more for what etcd has to answer: what it
+// does not goes on behind, until the session and the queue are closed, and what has no
+// answer then ends with the lease. It returns nil after a clean stop, and an error when a handler
 // still runs in spite of all that, or when no session can ever be had. It survives
 // lost sessions with new ones. Run it once: a second call returns a [coord.InputError].
 func (w *Worker) Run(ctx context.Context) error {
@@ -143,7 +146,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.soft = ctx
 	w.hard, w.hardStop = context.WithCancelCause(context.Background())
 	defer w.hardStop(nil)
-	defer w.endAfterGrace()()
+	defer w.endAtLast()()
 	if err := w.q.syncConfig(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -160,13 +163,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// endAfterGrace makes the context that ends Grace after draining is over, and returns
-// how to end it.
-func (w *Worker) endAfterGrace() (stop func()) {
+// endAtLast makes the context that ends when nothing is waited for any more, and returns
+// how to end it: Grace after draining is over every handler has returned or is given up,
+// and what the last of them left has leaveTimeout to reach etcd.
+func (w *Worker) endAtLast() (stop func()) {
 	last, end := context.WithCancelCause(w.q.life)
 	w.last = last
 	unlink := context.AfterFunc(w.hard, func() {
-		rest(last, w.cfg.Grace)
+		rest(last, w.cfg.Grace+leaveTimeout)
 		end(ErrDraining) //mutant:stop-is-bounded
 	})
 	return func() {

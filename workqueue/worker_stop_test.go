@@ -120,6 +120,53 @@ func TestStopDoesNotWaitForAnEtcdThatIsAway(t *testing.T) {
 	}
 }
 
+// A process whose etcd goes away before it stops ends all the same, with a handler that
+// hung, a result that found no way, and a dispatcher beside: each step has its seconds.
+func TestAProcessEndsInTimeWithoutEtcd(t *testing.T) {
+	t.Parallel()
+	c, root := etcdtest.New(t, etcdtest.Config{Proxies: true}), etcdtest.Root(t)
+	other := openAt(t, c.Client(t), workqueue.Config{Root: root})
+	if err := other.SetMode(bounded(t), workqueue.ModeDispatch, workqueue.By{Actor: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, other, workqueue.Params{ID: "hangs"}, workqueue.Params{ID: "returns"})
+	q, err := workqueue.Open(bounded(t), c.ProxiedClient(t), workqueue.Config{Queue: "q", Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began, hung := make(chan struct{}, 2), make(chan struct{})
+	defer close(hung)
+	w := run(t, q, workqueue.WorkerConfig{
+		DrainTimeout: -1, Grace: 100 * time.Millisecond, StandForDispatcher: true,
+	}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
+		began <- struct{}{}
+		if c.Job().ID == "hangs" {
+			<-hung
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	for range 2 {
+		receive(t, began, "a handler begins")
+	}
+	c.Proxy(0).Pause()
+	defer c.Proxy(0).Heal()
+	stopping := time.Now()
+	w.cancel()
+	receive(t, w.done, "Run ends")
+	if w.err == nil {
+		t.Error("Run does not tell of the handler that still runs")
+	}
+	if took := time.Since(stopping); took > 16*time.Second { // 9 s for the dispatcher, 3 s for the session, and a busy machine
+		t.Errorf("Run ended after %v", took)
+	}
+	stopping = time.Now()
+	_ = q.Close()
+	if took := time.Since(stopping); took > 7*time.Second {
+		t.Errorf("the queue was closed after %v", took)
+	}
+}
+
 // A worker of one job whose claim came to nothing with its session gets another session.
 func TestLimitOutlivesTheSession(t *testing.T) {
 	c, root := etcdtest.Shared(t), etcdtest.Root(t)

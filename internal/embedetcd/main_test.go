@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
 // TestMain looks for leaked goroutines for longer than goleak does by itself;

@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
 func TestOneMemberServesAndGrantsOneSecondLeases(t *testing.T) {

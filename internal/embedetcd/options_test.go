@@ -18,10 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/embedetcd"
 )
 
 // selfSigned writes a certificate for loopback that is its own authority.

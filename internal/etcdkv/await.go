@@ -16,7 +16,8 @@ const lookAgain = 10 * time.Second
 
 // AwaitChange blocks until one of the keys is written or deleted at revision rev
 // or later, or until it is time to look again although no watch has said so: a
-// watch is a hint, and its stream can die silently. Then the caller reads. The error
+// watch is a hint, and its stream can die silently. So it does when the connection is
+// lost, since etcd may come back with an older history. Then the caller reads. The error
 // is ctx's cause, or [ErrClosed] when the client was closed, and nothing else.
 func (s *Store) AwaitChange(ctx context.Context, rev int64, keys ...string) error {
 	ctx, stop := s.WhileOpen(ctx)
@@ -84,7 +85,7 @@ func (s *Store) watchOnce(ctx context.Context, key string, rev int64) bool {
 			return false
 		}
 	}
-	return false
+	return ctx.Err() == nil // the connection was lost
 }
 
 // leave moves the watches to come from stream n to the next; whoever comes second

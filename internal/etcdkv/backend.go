@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/internal/fault"
@@ -27,6 +28,9 @@ type Backend interface {
 	Scan(ctx context.Context, from string, each func([]*mvccpb.KeyValue) bool, opts ...clientv3.OpOption) (*pb.ResponseHeader, error)
 	Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan
 	RequestProgress(ctx context.Context) error
+	// Connection blocks until etcd is connected, or is not: a loss is seen however soon
+	// the connection is back. It is false when ctx ended before, or the client.
+	Connection(ctx context.Context, up bool) bool
 	Grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error)
 	Renewer(id clientv3.LeaseID) Renewer
 	// revoke returns the revision behind it.
@@ -137,6 +141,19 @@ func (b *etcdBackend) Watch(ctx context.Context, key string, opts ...clientv3.Op
 
 func (b *etcdBackend) RequestProgress(ctx context.Context) error {
 	return b.client.RequestProgress(ctx)
+}
+
+func (b *etcdBackend) Connection(ctx context.Context, up bool) bool {
+	conn := b.client.ActiveConnection()
+	for s := conn.GetState(); (s == connectivity.Ready) != up; s = conn.GetState() {
+		if s == connectivity.Shutdown || !conn.WaitForStateChange(ctx, s) {
+			return false
+		}
+		if !up {
+			return true
+		}
+	}
+	return ctx.Err() == nil
 }
 
 func (b *etcdBackend) Grant(ctx context.Context, id clientv3.LeaseID, ttl int64) (int64, error) {

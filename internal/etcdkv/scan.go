@@ -47,7 +47,7 @@ func (s *Store) scan(ctx context.Context, from string, rev int64, each func([]*m
 	if err != nil || header == nil {
 		return 0, err
 	}
-	return cmp.Or(rev, header.Revision), s.observe(ctx, before, header.Revision, from)
+	return cmp.Or(rev, header.Revision), s.observe(ctx, before, header, from)
 }
 
 // passOver is how many keys are received and dropped before a scan of names begins

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
@@ -77,6 +78,9 @@ func (s *Store) IsClosed() bool { return s.client.Err() != nil }
 // Renewer renews one lease on a stream of its own. Its owner closes it.
 func (s *Store) Renewer(id clientv3.LeaseID) Renewer { return s.backend.Renewer(id) }
 
+// Connection blocks until etcd is connected, or is not: see [Backend].
+func (s *Store) Connection(ctx context.Context, up bool) bool { return s.backend.Connection(ctx, up) }
+
 // RequestProgress asks the watches of ctx's stream for a sign of life: see
 // [Store.WatchContext].
 func (s *Store) RequestProgress(ctx context.Context) error { return s.backend.RequestProgress(ctx) }
@@ -84,9 +88,9 @@ func (s *Store) RequestProgress(ctx context.Context) error { return s.backend.Re
 // Seen is the highest revision that the cluster is known to have reached.
 func (s *Store) Seen() Mark { return s.high.read() }
 
-// Reached lifts what was seen to rev, which was reported to a request that was sent
-// after before was read.
-func (s *Store) Reached(before Mark, rev int64) { s.high.raise(before, rev) }
+// Reached lifts what was seen to revision rev of that cluster, which was reported to a
+// request that was sent after before was read.
+func (s *Store) Reached(before Mark, rev int64, cluster uint64) { s.high.raise(before, rev, cluster) }
 
 // LeaveStreams moves what [Store.Watch] starts from now on to another stream.
 func (s *Store) LeaveStreams() { s.streams.Add(1) }
@@ -102,7 +106,7 @@ func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	if err != nil {
 		return nil, unanswered(ctx, err)
 	}
-	return resp, s.observe(reqCtx, before, resp.Header.Revision, key)
+	return resp, s.observe(reqCtx, before, resp.Header, key)
 }
 
 // unanswered tells a request that had its time from one whose caller had no more.
@@ -133,10 +137,14 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 
 // Watch watches a key or range from revision rev on, with RequireLeader. It
 // blocks until the server has confirmed the watch or ctx ends, and goes on until
-// ctx or the channel ends; an error is in the last response. It does not notice
-// a connection that died silently: a [Mirror] does.
+// ctx or the channel ends; an error is in the last response. A channel that ends
+// without one, while ctx lives, lost its connection: etcd may be back with another
+// history, as after a restore, in which rev means something else, so read before
+// watching again. It does not notice a connection that died silently: a [Mirror] does.
 func (s *Store) Watch(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
-	return s.WatchOn(ctx, fmt.Sprintf("watch-%d", s.streams.Load()), key, rev, opts...)
+	return s.untilInterrupted(ctx, func(ctx context.Context) clientv3.WatchChan {
+		return s.WatchOn(ctx, fmt.Sprintf("watch-%d", s.streams.Load()), key, rev, opts...)
+	})
 }
 
 func (s *Store) WatchOn(ctx context.Context, stream, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
@@ -236,24 +244,24 @@ func (s *Store) Txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resp, s.observe(ctx, before, resp.Header.Revision, t.reads())
+	return resp, s.observe(ctx, before, resp.Header, t.reads())
 }
 
-// observe judges the revision of a linearizable answer. Only one below the mark
+// observe judges the header of a linearizable answer. Only one that belies the mark
 // that was taken before its request was sent means anything, since answers
 // arrive out of order; and one more read must confirm it. That is of a key which the
 // request read, or of the first one of its range: another one the caller may have no
 // right to read, and would never hear of the rewind.
-func (s *Store) observe(ctx context.Context, before Mark, rev int64, key string) error {
-	if rev >= before.rev { //mutant:rewind-noticed
-		s.high.raise(before, rev)
+func (s *Store) observe(ctx context.Context, before Mark, header *pb.ResponseHeader, key string) error {
+	if !before.belies(header) { //mutant:rewind-noticed
+		s.high.raise(before, header.Revision, header.ClusterId)
 		return nil
 	}
 	resp, err := s.backend.Get(ctx, key, clientv3.WithKeysOnly())
-	if err != nil || /*mutant:rewind-confirmed*/ resp.Header.Revision >= before.rev {
+	if err != nil || /*mutant:rewind-confirmed*/ !before.belies(resp.Header) {
 		return nil // no answer tells nothing; the next low one is judged again
 	}
-	if s.high.rewind(before, resp.Header.Revision) {
+	if s.high.rewind(before, resp.Header) {
 		s.log.Error("etcd's history went back: a restore from a backup?",
 			zap.Int64("seen", before.rev), zap.Int64("now", resp.Header.Revision))
 	}

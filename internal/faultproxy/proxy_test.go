@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/faultproxy"
 	"go.uber.org/goleak"
+
+	"github.com/leasekit/leasekit/internal/faultproxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -262,6 +262,17 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 	return ParsedKey{}, false
 }
 
+// Lease is the lease that Session names, on which the session's own keys hang: its key,
+// its registrations and its places in lines. It is 0 where there is no session, and the
+// lanes' names name none.
+func (p ParsedKey) Lease() int64 {
+	if p.Session == "" || p.Kind == "lanes" {
+		return 0
+	}
+	id, _ := strconv.ParseUint(p.Session[strings.LastIndexByte(p.Session, '.')+1:], 16, 64)
+	return int64(id)
+}
+
 // isSessionID tells whether s has the form <escaped identity>.<16 hex digits>.
 func isSessionID(s string) bool {
 	identity, incarnation, ok := strings.Cut(s, ".")

@@ -35,7 +35,7 @@ func masked(text string) string {
 	})
 }
 
-const drawn = `ok    E1 1/1 endpoints healthy     ok  E2 no alarms     ok  E3 db N% of quota     ok  E4 E5 E6 S1 S2 S3 J2 J3 J5 J6 J7 J8 J9 Q1 Q3 Q4 Q5 X1 X2 X3 C1 K1 K2 K3
+const drawn = `ok    E1 1/1 endpoints healthy     ok  E2 no alarms     ok  E3 db N% of quota     ok  E4 E5 E6 E7 S1 S2 S3 S4 J2 J3 J5 J6 J7 J8 J9 Q1 Q3 Q4 Q5 X1 X2 X3 C1 K1 K2 K3 K4
 ERROR J1 1 job claimed by a gone session         mail/01J9X4 token N (no live worker)
 WARN  Q2 queue reports paused 26h                by ana: "db migration"      (no automatic fix)
 fixed J1 mail/01J9X4 (rev N)                       1 fixed, 1 warning left

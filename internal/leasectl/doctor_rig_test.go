@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -127,11 +131,22 @@ func record(id, more string) string {
 // session puts a session on a lease of its own, as a process that lives would have it.
 func (r *doctorRig) session(sid, more string) (clientv3.LeaseID, int64) {
 	r.Helper()
-	granted, err := r.client.Grant(r.Context(), 600)
+	lease := r.grant(sid, 600)
+	return lease, r.put(r.keys.Session(sid), `{"w":"8888888888888888"`+more+`}`, clientv3.WithLease(lease))
+}
+
+// grant grants the lease that a session's id names, unless another test beside this one has.
+func (r *doctorRig) grant(sid string, ttl int64) clientv3.LeaseID {
+	r.Helper()
+	id, err := strconv.ParseInt(sid[len(sid)-16:], 16, 64)
 	if err != nil {
 		r.Fatal(err)
 	}
-	return granted.ID, r.put(r.keys.Session(sid), `{"w":"8888888888888888"`+more+`}`, clientv3.WithLease(granted.ID))
+	_, err = clientv3.RetryLeaseClient(r.client).LeaseGrant(r.Context(), &pb.LeaseGrantRequest{ID: id, TTL: ttl})
+	if err != nil && !errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist) {
+		r.Fatal(err)
+	}
+	return clientv3.LeaseID(id)
 }
 
 // worker registers a session that lives.
@@ -194,16 +209,12 @@ func (r *doctorRig) leader(name string) string {
 // nearlyExpired puts a session whose lease is always near its end, as one that renews late.
 func (r *doctorRig) nearlyExpired(sid string) {
 	r.Helper()
-	const ttl = 15
-	lease, err := r.client.Grant(r.Context(), ttl)
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.put(r.keys.Session(sid), `{"w":"8888888888888888"}`, clientv3.WithLease(lease.ID))
+	lease := r.grant(sid, 15)
+	r.put(r.keys.Session(sid), `{"w":"8888888888888888"}`, clientv3.WithLease(lease))
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
-		left, err := r.client.TimeToLive(r.Context(), lease.ID)
+		left, err := r.client.TimeToLive(r.Context(), lease)
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -102,6 +102,12 @@ var damages = []damage{
 				}
 			}
 		}},
+	{code: "K4", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Job("x"), record("x", `,"kind":"a\u0000b","run_at":"2099-01-01T00:00:00Z"`))
+		},
+		says: []string{"WARN  K4", "1 job of an unfit kind", "mail/x"},
+		mend: func(r *doctorRig) { r.cancel("mail", "x") }},
 	{code: "J3", name: "failures", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.queue("mail").Job("x"), record("x", `,"failures":5`)) },
 		says: []string{"ERROR J3", "1 job beyond its attempts", "mail/x", "5 failures of 5"},
@@ -261,9 +267,38 @@ var damages = []damage{
 			}
 		}},
 	{code: "S2", exit: 0,
-		make: func(r *doctorRig) { r.nearlyExpired("w.0000000000000001") },
-		says: []string{"WARN  S2", "session renews late", "w.0000000000000001", "look at that process"},
-		mend: func(r *doctorRig) { r.delete(r.keys.Session("w.0000000000000001")) }},
+		make: func(r *doctorRig) { r.nearlyExpired("w.00000000000000a1") },
+		says: []string{"WARN  S2", "session renews late", "w.00000000000000a1", "look at that process"},
+		mend: func(r *doctorRig) { r.delete(r.keys.Session("w.00000000000000a1")) }},
+	{code: "S4", name: "another's", exit: 8, fixed: true,
+		make: func(r *doctorRig) {
+			r.put(r.keys.Session("w.00000000000000b1"), `{"w":"8888888888888888"}`, clientv3.WithLease(r.grant("w.00000000000000b2", 600)))
+		},
+		says: []string{"ERROR S4", "1 session on a wrong lease", "w.00000000000000b1", "00000000000000b2, not on its own"},
+		then: func(r *doctorRig) {
+			if left, err := r.client.TimeToLive(r.Context(), 0xb2); err != nil || left.TTL <= 0 {
+				r.Errorf("the other lease was ended: %v, %v", left, err)
+			}
+		}},
+	{code: "S4", name: "one of years", exit: 8, fixed: true,
+		make: func(r *doctorRig) {
+			r.put(r.keys.Session("w.00000000000000b3"), `{"w":"8888888888888888"}`, clientv3.WithLease(r.grant("w.00000000000000b3", 3*365*24*3600)))
+		},
+		says: []string{"ERROR S4", "1 session on a wrong lease", "w.00000000000000b3", "its lease is for 1095d"}},
+	{code: "E7", exit: 0,
+		make: func(r *doctorRig) {
+			r.put(r.queue("mail").Refused("x"), `{"w":"8888888888888888","verb":"complete","token":"999999999"}`, clientv3.WithLease(r.grant("w.00000000000000b4", 600)))
+		},
+		says: []string{"WARN  E7", "etcd's history went back", "mail/x", "token 999999999", "--after-restore"},
+		mend: func(r *doctorRig) { r.delete(r.queue("mail").Refused("x")) }},
+	{code: "K2", name: "on a lease that is not its session's", exit: 0, fixed: true,
+		make: func(r *doctorRig) {
+			r.session("w.00000000000000b5", "")
+			other := clientv3.WithLease(r.grant("w.00000000000000b6", 600))
+			r.put(r.queue("mail").Worker("w.00000000000000b5"), `{"w":"8888888888888888","concurrency":4}`, other)
+			r.put(r.keys.Locks()+"l/waiters/w.00000000000000b5-1", "{}", other)
+		},
+		says: []string{"WARN  K2", "2 leftover keys", "on lease 00000000000000b6, which is not its session's"}},
 	{code: "S3", exit: 0,
 		make: func(r *doctorRig) {
 			r.session("w.0000000000000001", `,"host":"node-a"`)

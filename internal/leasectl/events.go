@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -35,7 +34,8 @@ stopped. It watches etcd; what is printed is derived from nothing but the keys t
 changed. TIME is by the clock of whoever did it; etcd keeps none, so the end of a
 session and deletions have none. With --queue the right to read that queue is
 enough, and sessions, locks and leaders do not show. An etcd that gives no answer for
-5 s is told of on stderr, and waited for.
+5 s is told of on stderr, and waited for. When etcd's history went back, as after a
+restore from a backup, stderr says so, and what follows is of the new history.
 
 Types of events: ` + wrapList(eventTypes, 4) + `.`,
 		Example: `  leasectl events
@@ -127,6 +127,7 @@ func (o eventOptions) follow(ctx context.Context, a *app, store *etcdkv.Store, p
 		return err
 	}
 	left := o.limit
+	var last *mvccpb.KeyValue
 	for {
 		for resp := range store.Watch(ctx, prefix, next, clientv3.WithPrefix(), clientv3.WithPrevKV()) {
 			if resp.CompactRevision != 0 {
@@ -148,20 +149,15 @@ func (o eventOptions) follow(ctx context.Context, a *app, store *etcdkv.Store, p
 			if left -= len(events); o.limit > 0 && left == 0 {
 				return nil
 			}
-			if n := len(resp.Events); n > 0 {
-				next = resp.Events[n-1].Kv.ModRevision + 1
+			for _, e := range resp.Events {
+				if next = e.Kv.ModRevision + 1; e.Type == mvccpb.PUT {
+					last = e.Kv
+				}
 			}
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if next, err = resumeEvents(ctx, a, store, prefix, next, last); err != nil {
+			return err
 		}
-		a.notef("the watch broke; going on from revision %d", next)
-		rest := time.NewTimer(watchEvery)
-		select {
-		case <-ctx.Done():
-		case <-rest.C:
-		}
-		rest.Stop()
 	}
 }
 

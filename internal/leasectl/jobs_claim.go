@@ -102,7 +102,7 @@ func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, s
 			defer watchOver(ctx, c, a.notef)()
 		}
 		claim, err = a.claimWithin(ctx, q, s, wait, func(ctx context.Context) <-chan error {
-			return watchPrefixes(ctx, store, []string{keys.Jobs(), keys.Config(), store.Keys().Sessions()})
+			return a.watchPrefixes(ctx, store, []string{keys.Jobs(), keys.Config(), store.Keys().Sessions()})
 		})
 		return err
 	})

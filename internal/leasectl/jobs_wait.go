@@ -103,7 +103,7 @@ func (a *app) awaitState(ctx context.Context, c *connection, q *workqueue.Queue,
 	if w.orphans {
 		prefixes = append(prefixes, store.Keys().Sessions())
 	}
-	changed := watchPrefixes(ctx, store, prefixes)
+	changed := a.watchPrefixes(ctx, store, prefixes)
 	defer watchOver(ctx, c, a.notef)()
 	for begun := false; ; begun = true {
 		j, err := a.getSame(ctx, q, w.ref, w.met)

@@ -118,7 +118,7 @@ func watchItems[T any](ctx context.Context, a *app, c *connection, p printer, l 
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	changed := watchPrefixes(ctx, store, l.prefixes(store.Keys()))
+	changed := a.watchPrefixes(ctx, store, l.prefixes(store.Keys()))
 	defer watchOver(ctx, c, a.notef)()
 	shown := map[string]string{}
 	for begun := false; ; begun = true {
@@ -163,8 +163,8 @@ func news[T any](v view[T], items []T, shown map[string]string) (fresh []T) {
 const watchEvery = 200 * time.Millisecond
 
 // watchPrefixes sends nil when something under the prefixes may have changed since the last receive, and an error when
-// it cannot go on. It ends with ctx.
-func watchPrefixes(ctx context.Context, store *etcdkv.Store, prefixes []string) <-chan error {
+// it cannot go on. When etcd's history went back it tells so. It ends with ctx.
+func (a *app) watchPrefixes(ctx context.Context, store *etcdkv.Store, prefixes []string) <-chan error {
 	changed := make(chan error, 1)
 	tell := func(err error) {
 		select {
@@ -172,6 +172,7 @@ func watchPrefixes(ctx context.Context, store *etcdkv.Store, prefixes []string) 
 		default: // a look is due anyway
 		}
 	}
+	go tellRewinds(ctx, store, a.notef)
 	for _, prefix := range prefixes {
 		go watchPrefix(ctx, store, prefix, tell)
 	}

@@ -111,7 +111,7 @@ func (a *app) awaitIdle(ctx context.Context, c *connection, q *workqueue.Queue) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	keys := store.Keys()
-	changed := watchPrefixes(ctx, store, []string{keys.Queue(q.Name()).Jobs(), keys.Sessions()})
+	changed := a.watchPrefixes(ctx, store, []string{keys.Queue(q.Name()).Jobs(), keys.Sessions()})
 	defer watchOver(ctx, c, a.notef)()
 	item.Queue = q.Name()
 	told := -1

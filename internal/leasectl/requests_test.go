@@ -121,7 +121,35 @@ func TestListingsDoNotAskPerItem(t *testing.T) {
 	}
 }
 
-// Leases can only be asked for one by one: the overview asks for none, and a list for each of them once.
+// A long queue is read in one stream: the first of it, its counts and its check cost as many requests as those of a short
+// one.
+func TestALongQueueCostsNoMoreRequests(t *testing.T) {
+	t.Parallel()
+	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	c := &crowd{t: t, root: "/long/", client: etcdtest.NewClient(t, etcd.Endpoints())}
+	q, err := workqueue.Open(t.Context(), c.client, workqueue.Config{Queue: "mail", Root: c.root})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	before := map[string]int{}
+	for _, n := range []int{300, 6000} {
+		results, err := q.EnqueueBatch(t.Context(), make([]workqueue.Params, n))
+		if err != nil || results[n-1].Err != nil {
+			t.Fatal(err, results[n-1].Err)
+		}
+		for _, args := range []string{"status", "queues ls", "doctor --window 10ms", "jobs ls --limit 50", "jobs ls mail --limit 50", "jobs ls --filter state:ready --limit 50"} {
+			got, _ := c.requests(etcd.Endpoints()[0], args)
+			if n == 300 {
+				before[args] = got
+			} else if got > before[args]+6 { // doctor halves its way to the oldest revision
+				t.Errorf("%s: %d requests for 300 jobs, %d for 6300", args, before[args], got)
+			}
+		}
+	}
+}
+
+// Leases can only be asked for one by one: the overview asks for none, and a list or a check for each of them once.
 func TestOnlyListsOfLeasesAskForThem(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t, embedetcd.Config{Fast: true})
@@ -134,7 +162,7 @@ func TestOnlyListsOfLeasesAskForThem(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = s.Close(context.WithoutCancel(t.Context())) })
 	}
-	for args, want := range map[string]int{"status": 0, "jobs ls": 0, "jobs ls -o wide": 0, "workers ls": sessions} {
+	for args, want := range map[string]int{"status": 0, "jobs ls": 0, "jobs ls -o wide": 0, "workers ls": sessions, "doctor --window 10ms": sessions} {
 		if _, got := c.requests(etcd.Endpoints()[0], args); got != want {
 			t.Errorf("%s asked for %d leases of %d sessions, want %d", args, got, sessions, want)
 		}

@@ -182,8 +182,8 @@ func (d *topDesk) rest(ctx context.Context, least time.Duration) bool {
 
 // follow watches until ctx ends.
 func (d *topDesk) follow(ctx context.Context, r *top.Recorder) {
-	r.Runs(d.claimed(ctx))
 	for {
+		r.Runs(d.claimed(ctx))
 		why := d.watch(ctx, r)
 		if ctx.Err() != nil {
 			return
@@ -232,7 +232,6 @@ func (d *topDesk) again(ctx context.Context, r *top.Recorder) {
 	}
 	d.next.Store(rev + 1)
 	r.Missed()
-	r.Runs(d.claimed(ctx))
 }
 
 func (d *topDesk) happened(r *top.Recorder, events []*clientv3.Event) {

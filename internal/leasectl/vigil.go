@@ -9,6 +9,9 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 const (
@@ -89,6 +92,21 @@ func (v vigil) keep(ctx context.Context) {
 	}
 }
 
+// wentBack is what is told when etcd's history went back.
+const wentBack = "etcd's history went back, as after a restore from a backup"
+
+// tellRewinds tells each time that history is seen to have gone back, until ctx ends.
+func tellRewinds(ctx context.Context, store *etcdkv.Store, tell func(format string, args ...any)) {
+	for rewound := store.Rewound(); ; rewound = store.Rewound() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-rewound:
+			tell(wentBack + ": reading all again")
+		}
+	}
+}
+
 // silence says of each endpoint what is wrong there.
 func (t *target) silence(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -105,8 +123,12 @@ func (t *target) silence(ctx context.Context) string {
 }
 
 // outlast returns nil when a wait goes on after an error, and the error that it ends with otherwise. A wait that has begun
-// goes on while etcd gives no answer, of which the vigil tells; outlast rests before it says so. over ends the wait.
+// goes on while etcd gives no answer, of which the vigil tells; outlast rests before it says so. It goes on too when
+// history went back: what etcd has now is read next. over ends the wait.
 func outlast(ctx context.Context, begun bool, over <-chan time.Time, err error) error {
+	if errors.Is(err, coord.ErrHistoryRewound) {
+		return nil
+	}
 	if !begun || exitCode(err) != exitUnreachable {
 		return orUnread(ctx, err)
 	}

@@ -22,6 +22,7 @@ type workOptions struct {
 	mutation
 	concurrency int
 	ttl         time.Duration
+	finish      time.Duration
 	grace       time.Duration
 	drain       bool
 	once        bool
@@ -40,9 +41,11 @@ func newWork(a *app) *cobra.Command {
 		Long: `Run a command for each job: the payload is on its stdin, and how it ends says
 what becomes of the job. See leasectl help exec.
 
-The first SIGHUP, SIGINT, SIGQUIT or SIGTERM lets the running commands finish, and
-the exit code is 0; the second kills them, gives their jobs back, and the exit code
-is 130. A SIGTERM within half a second of the first signal does not count as the
+The first SIGHUP, SIGINT, SIGQUIT or SIGTERM lets the running commands finish. What
+still runs after --finish gets SIGTERM, after --grace SIGKILL, and its job is given
+back, uncounted. The exit code is 0, and by default all that takes 25 s at most, of
+the 30 s that a pod has, etcd or no etcd. The second signal kills the commands, gives
+their jobs back, and the exit code is 130. A SIGTERM within half a second of the first signal does not count as the
 second. However leasectl ends, nothing that it ran works on.
 When etcd is lost for longer than the TTL the running commands are stopped, since
 others may take their jobs over; work goes on when etcd is back.
@@ -54,7 +57,7 @@ empty, but for the job of --once.`,
   leasectl work pages --drain -- sh -c 'curl -fsS "https://example.org/$(cat)"'
   leasectl work mail --once -o json -- ./send
   leasectl work media --kind resize --kind crop --grace 30s -- ./image
-  leasectl work agents --timeout 1h --idle-timeout 10m -- ./agent`,
+  leasectl work agents --timeout 1h --idle-timeout 10m --finish 1h -- ./agent`,
 		Args: takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
@@ -73,6 +76,7 @@ empty, but for the job of --once.`,
 	f := cmd.Flags()
 	f.IntVarP(&o.concurrency, "concurrency", "c", 1, "run `N` commands at a time")
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others take the jobs over `TIME` after this process is gone")
+	f.DurationVar(&o.finish, "finish", 5*time.Second, "after a signal, let running commands go on for `TIME`, before they get SIGTERM")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL")
 	f.DurationVar(&o.timeout, "timeout", 0, "stop a command that takes longer than `TIME`: its attempt has failed; a job's own timeout may be shorter")
 	f.DurationVar(&o.idle, "idle-timeout", 0, "stop a command that has written nothing to stdout or stderr for `TIME`: its attempt has failed")
@@ -96,6 +100,8 @@ func (o *workOptions) check(f *pflag.FlagSet) error {
 		return badTTL
 	case o.grace < 0:
 		return usagef("--grace 10s", "--grace is %v: it must not be negative", o.grace)
+	case o.finish < 0:
+		return usagef("--finish 5s", "--finish is %v: it must not be negative", o.finish)
 	case o.once && o.drain:
 		return usagef("one of them", "--once and --drain exclude each other")
 	case f.Changed("timeout") && o.timeout <= 0:
@@ -215,8 +221,11 @@ func (s *shift) newWorker() (*workqueue.Worker, error) {
 		Concurrency:  s.o.concurrency,
 		Member:       s.member,
 		Grace:        s.o.grace + settleTime, // the command's grace runs inside of it
-		DrainTimeout: 1 << 62,                // until the second signal
+		DrainTimeout: s.o.finish,
 		Hooks:        s.hooks(),
+	}
+	if s.o.finish == 0 {
+		cfg.DrainTimeout = -1 // to the worker 0 is its default
 	}
 	if s.o.once {
 		cfg.Limit = 1
@@ -331,7 +340,7 @@ func (s *shift) watchSignals(ctx, end context.Context) {
 		return
 	}
 	if sig := interrupted(ctx); sig != nil {
-		s.log.line("%v: finishing %s; once more aborts", sig, count(s.running(), "job"))
+		s.log.line("%v: finishing %s within %v; once more aborts", sig, count(s.running(), "job"), s.o.finish)
 	}
 	select {
 	case <-s.a.aborted:

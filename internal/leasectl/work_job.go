@@ -40,7 +40,7 @@ func (s *shift) handle(ctx context.Context, c *workqueue.Claim) ([]byte, error) 
 		job.Deadline = time.Now().Add(limit)
 	}
 	if keys := job.Unfit(); len(keys) > 0 {
-		s.log.line("warning: %s: its trace has a NUL byte in %s, which no environment can carry: left out", attemptOf(j), strings.Join(keys, ", "))
+		s.log.line("warning: %s: its trace has a NUL byte, or more than 8 KiB, in %s, which no environment can carry: left out", attemptOf(j), strings.Join(keys, ", "))
 	}
 	out := s.runCommand(ctx, job)
 	if errors.Is(out.Cause, execjob.ErrAborted) {

@@ -36,6 +36,7 @@ func TestWork(t *testing.T) {
 		"frozen worker is refused":                 testFrozenWorker,
 		"first SIGTERM drains":                     func(t *testing.T, s *station) { testFirstSignal(t, s, syscall.SIGTERM) },
 		"first SIGINT drains":                      func(t *testing.T, s *station) { testFirstSignal(t, s, syscall.SIGINT) },
+		"what does not finish is given back":       testFinish,
 		"second signal aborts":                     testSecondSignal,
 		"signal ends idle worker":                  testIdleWorker,
 		"cancel stops the command":                 testCancel,
@@ -411,7 +412,7 @@ func testFirstSignal(t *testing.T, s *station, sig syscall.Signal) {
 	w := s.work(`trap '' INT TERM; echo started >&2; read answer <go; echo "$answer"`)
 	w.says("started")
 	w.signal(sig)
-	w.says("finishing 1 job; once more aborts")
+	w.says("finishing 1 job within 5s; once more aborts")
 	if err := os.WriteFile(filepath.Join(s.dir, "go"), []byte("drained\n"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -423,6 +424,23 @@ func testFirstSignal(t *testing.T, s *station, sig syscall.Signal) {
 	}
 	if j, err := s.queue.Get(t.Context(), "waiting"); err != nil || j.Attempt != 0 {
 		t.Errorf("the next job was begun while draining: %+v, %v", j, err)
+	}
+}
+
+// After the first signal commands have a while to finish; then they are ended, and their jobs go to others.
+func testFinish(t *testing.T, s *station) {
+	gone := s.heldFIFO("alive")
+	s.enqueue("j")
+	w := s.work(`exec 3>alive; echo started >&2; exec sleep 90`, "--finish", "100ms")
+	w.says("started")
+	w.signal(syscall.SIGTERM)
+	if code := w.exit(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	wantClosed(t, "the command lives on", gone)
+	j, err := s.queue.Get(t.Context(), "j")
+	if err != nil || j.State != workqueue.StateReady || j.Failures != 0 || j.Losses != 0 {
+		t.Errorf("the job was not given back uncounted: %+v, %v", j, err)
 	}
 }
 

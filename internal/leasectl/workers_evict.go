@@ -99,11 +99,12 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 	})
 }
 
-// endSession ends the lease of a session; of one that hangs on none it deletes the key, if it is still as it was seen.
+// endSession ends the lease of a session; of one that hangs on none, or on another one's, it deletes the key, if it is
+// still as it was seen.
 func (a *app) endSession(ctx context.Context, s *etcdkv.Store, key *mvccpb.KeyValue) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
-	if key.Lease == 0 {
+	if p, _ := s.Keys().Parse(string(key.Key)); key.Lease != p.Lease() {
 		return coord.DeleteLeftovers(ctx, s, []*mvccpb.KeyValue{key})[0]
 	}
 	_, err := coord.EndLease(ctx, s, string(key.Key), key.CreateRevision)

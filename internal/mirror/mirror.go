@@ -30,8 +30,8 @@ type Sink interface {
 }
 
 // Mirror keeps prefixes of a store in memory: list at R, watch from there, list
-// again after compaction, after a silent stream, and now and then in any case.
-// What it shows is a hint: the Txn decides. Create it with [New], then
+// again after compaction, behind a lost connection or a silent stream, and now and
+// then in any case. What it shows is a hint: the Txn decides. Create it with [New], then
 // Run it once.
 type Mirror struct {
 	store  *etcdkv.Store
@@ -41,6 +41,7 @@ type Mirror struct {
 	feeds  []*feed
 	synced chan struct{}
 
+	doubts   bell         // etcd may have another history by now
 	streams  atomic.Int64 // numbers the gRPC streams; see Store.WatchContext
 	watching atomic.Int32 // feeds that have a watch on a stream
 	heard    atomic.Int64 // unix nanoseconds of the stream's last message
@@ -54,8 +55,12 @@ type feed struct {
 
 	synced chan struct{}
 
-	// rev is owned by follow: all events up to here have reached the sink.
-	rev int64
+	// What follows is owned by follow. All events up to rev have reached the sink; scan is
+	// when all is listed again; rewound and doubted are closed when that is due before.
+	rev     int64
+	scan    time.Time
+	rewound <-chan struct{}
+	doubted <-chan struct{}
 }
 
 // New returns a mirror without prefixes; add them with Add before Run. Quiet is
@@ -98,6 +103,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 		wg.Go(func() { m.follow(ctx, f) })
 	}
 	wg.Go(func() { m.pulse(ctx) })
+	wg.Go(func() { m.doubt(ctx) })
 	wg.Go(func() {
 		for _, f := range m.feeds {
 			select {
@@ -148,6 +154,7 @@ func (m *Mirror) stream(n int64) string { return fmt.Sprintf("mirror-%s-%d", m.i
 // it done.
 func (m *Mirror) leave(n int64) {
 	if m.streams.CompareAndSwap(n, n+1) {
+		m.doubts.ring()
 		m.store.LeaveStreams() // what Store.Watch starts from now on stays away too
 	}
 }
@@ -158,7 +165,8 @@ var errRelist = errors.New("list again")
 // follow keeps one prefix for as long as ctx lives.
 func (m *Mirror) follow(ctx context.Context, f *feed) {
 	for try := 0; ctx.Err() == nil; try++ {
-		before, rewound := m.store.Seen(), m.store.Rewound()
+		before := m.store.Seen()
+		f.rewound, f.doubted = m.store.Rewound(), m.doubts.next()
 		if err := m.list(ctx, f); err != nil {
 			if ctx.Err() == nil {
 				m.store.Log().Warn("list", zap.String("prefix", f.prefix), zap.Error(err))
@@ -167,10 +175,10 @@ func (m *Mirror) follow(ctx context.Context, f *feed) {
 			continue
 		}
 		try = 0
-		scan := time.Now().Add(m.scan*4/5 + rand.N(m.scan*2/5))
+		f.scan = time.Now().Add(m.scan*4/5 + rand.N(m.scan*2/5))
 		for watchTry := 0; ctx.Err() == nil; watchTry++ {
 			listed := f.rev
-			err := m.watch(ctx, f, before, scan, rewound)
+			err := m.watch(ctx, f, before)
 			if errors.Is(err, errRelist) {
 				break
 			}
@@ -211,7 +219,7 @@ func (m *Mirror) list(ctx context.Context, f *feed) error {
 // watch follows the prefix from the revision that the sink has, until the stream
 // ends, falls silent, or it is time to list again. before is the high-water mark
 // from before the list.
-func (m *Mirror) watch(ctx context.Context, f *feed, before etcdkv.Mark, scan time.Time, rewound <-chan struct{}) error {
+func (m *Mirror) watch(ctx context.Context, f *feed, before etcdkv.Mark) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream := m.streams.Load()
@@ -224,7 +232,7 @@ func (m *Mirror) watch(ctx context.Context, f *feed, before etcdkv.Mark, scan ti
 	m.hear()
 	silent := time.NewTicker(m.quiet / 4)
 	defer silent.Stop()
-	due := time.NewTimer(time.Until(scan))
+	due := time.NewTimer(time.Until(f.scan))
 	defer due.Stop()
 	for {
 		select {
@@ -246,8 +254,12 @@ func (m *Mirror) watch(ctx context.Context, f *feed, before etcdkv.Mark, scan ti
 			}
 		case <-due.C: //mutant:mirror-full-list
 			return errRelist
-		case <-rewound: //mutant:mirror-rewound
+		case <-f.rewound: //mutant:mirror-rewound
 			return errRelist
+		case <-f.doubted: //mutant:mirror-doubted
+			f.doubted = nil
+			f.scan = time.Now().Add(min(time.Until(f.scan), rand.N(m.scan/50)))
+			due.Reset(time.Until(f.scan))
 		case <-ctx.Done():
 			return nil
 		}
@@ -297,7 +309,7 @@ func (m *Mirror) take(ctx context.Context, f *feed, resp clientv3.WatchResponse,
 	}
 	f.apply(resp)
 	// The events have happened, so no linearizable answer may be below them.
-	m.store.Reached(before, f.rev)
+	m.store.Reached(before, f.rev, resp.Header.ClusterId)
 	return nil
 }
 

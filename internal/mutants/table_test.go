@@ -64,6 +64,7 @@ var table = []mutant{
 	{at: "rewind-once", what: "a rewind is announced once", how: never, pkg: "coord", run: "TestHighWater"},
 	{at: "rewind-lifts-nothing", what: "answers from before a rewind do not lift the mark", how: always, pkg: "coord", run: "TestHighWater"},
 	{at: "rewind-confirmed", what: "one more read confirms a rewind", how: drop, pkg: "coord", run: "TestOneLowAnswerIsNoRewind"},
+	{at: "rewind-other-cluster", what: "an answer of another cluster is noticed", how: drop, pkg: "coord", run: "TestAnotherClusterIsARewind"},
 	{at: "claim-after-loss", what: "nothing is claimed after a loss", how: never, pkg: "coord", run: "TestCloseAfterLossKeepsTheCause"},
 	{at: "claim-after-close", what: "nothing is claimed behind Close", how: never, pkg: "internal/claims", run: "TestCloseEndsWhatIsHeld"},
 	{at: "hold-after-close", what: "nothing is kept behind Close", how: never, pkg: "internal/claims", run: "TestCloseEndsWhatIsHeld"},
@@ -75,10 +76,13 @@ var table = []mutant{
 	// Mirrors.
 	{at: "feed-repeats", what: "repeated events are dropped", how: never, pkg: "coord", run: "TestFeedHandsOnEachEventOnce"},
 	{at: "feed-progress", what: "progress decides nothing", how: "$; f.rev = resp.Header.Revision", pkg: "coord", run: "TestFeedHandsOnEachEventOnce"},
-	{at: "mirror-compacted", what: "a compacted watch lists again", how: never, pkg: "coord", run: "TestSurvives_32_CompactedBehindTheMirror"},
+	{at: "mirror-compacted", what: "a compacted watch lists again", how: never, pkg: "coord", run: "TestSurvives_32_CompactedBetweenListAndWatch"},
 	{at: "mirror-silent", what: "a silent stream is left", how: never, pkg: "coord", run: "TestSurvives_34_SilentEndpoint"},
-	{at: "mirror-rewound", what: "a rewound history is listed again", how: drop, pkg: "coord", run: "TestHistoryRewound"},
+	{at: "mirror-rewound", what: "a rewound history is listed again", how: drop, pkg: "coord", run: "TestMirrorListsAgainAfterARewind"},
 	{at: "mirror-full-list", what: "a full list backs the watch", how: drop, pkg: "coord", run: "TestMirrorScanRepairsItsSink"},
+	{at: "mirror-doubted", what: "a doubt has all listed again soon", how: drop, pkg: "coord", run: "TestMirrorCutOffWhileHistoryWentBackAndOn"},
+	{at: "mirror-doubts", what: "a lost connection is a doubt", how: drop, pkg: "coord", run: "TestMirrorCutOffWhileHistoryWentBackAndOn"},
+	{at: "watch-interrupted", what: "a watch ends with its connection", how: drop, pkg: "coord", run: "TestMirrorCutOffWhileHistoryWentBackAndOn"},
 	{at: "watch-requires-leader", what: "watches require a leader", how: "ctx", pkg: "coord", run: "TestSurvives_34_MemberWithoutItsPeers"},
 
 	// Locks and leaderships.
@@ -101,6 +105,8 @@ var table = []mutant{
 	{at: "followed-put", what: "a slot that somebody else took was not given up", how: drop, pkg: "coord", run: "TestGivingUpInDoubt"},
 	{at: "leader-waits", what: "a new leader waits for the old one's function", how: "$ return nil, false", pkg: "election", run: "TestTransferLeavesNoGap|TestLeadersFollowEachOther|TestSurvives_45_BlockedLeaderIsCutOff|TestSurvives_46_StuckLeader"},
 	{at: "stuck-lapses", what: "a stuck leader's session lapses", how: drop, pkg: "election", run: "TestSurvives_46_StuckLeader"},
+	{at: "member-stop-bounded", what: "a member that stops waits for no etcd beyond seconds", how: drop, pkg: "coord", run: "TestMemberStopsInTimeWhateverItsTTL"},
+	{at: "leader-stop-bounded", what: "a leader that is to end waits for no etcd beyond seconds", how: drop, pkg: "election", run: "TestALeaderEndsInTimeWithoutEtcd"},
 	{at: "hand-over-again", what: "a hand-over that is denied is tried again", how: always, pkg: "election", run: "TestHandOverIsTriedAgain"},
 	{at: "stuck-stands-not", what: "a leadership is not stood for beside a stuck function", how: "return nil, true", pkg: "election", run: "TestSurvives_46_StuckLeader"},
 	{at: "observer-open", what: "an observer's channel never closes", how: "return", pkg: "election", run: "TestSurvives_23_ObserverAcrossTrouble"},

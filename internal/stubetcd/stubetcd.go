@@ -142,6 +142,14 @@ func (e *Etcd) Watch(ctx context.Context, key string, _ ...clientv3.OpOption) cl
 
 func (e *Etcd) RequestProgress(context.Context) error { e.called("progress"); return nil }
 
+// Connection is always there.
+func (e *Etcd) Connection(ctx context.Context, up bool) bool {
+	if !up {
+		<-ctx.Done()
+	}
+	return up
+}
+
 func (e *Etcd) Grant(_ context.Context, _ clientv3.LeaseID, ttl int64) (int64, error) {
 	e.called("grant")
 	return max(ttl, e.TTL), nil

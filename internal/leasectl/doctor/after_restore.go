@@ -38,7 +38,7 @@ func ListSessions(ctx context.Context, client *clientv3.Client, root string) ([]
 	return all, nil
 }
 
-// EndSessions revokes the leases of sessions, and deletes the keys of those that have none. errs[i] belongs to all[i]. It
+// EndSessions revokes the leases of sessions, and deletes the keys of those that have none, or another one's. errs[i] belongs to all[i]. It
 // blocks until all are answered or ctx ends. A session that has ended already is no error.
 func EndSessions(ctx context.Context, client *clientv3.Client, root string, all []Live) (errs []error) {
 	errs = make([]error, len(all))
@@ -55,7 +55,7 @@ func EndSessions(ctx context.Context, client *clientv3.Client, root string, all 
 		room <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-room }()
-			if s.Lease == 0 {
+			if p, _ := store.Keys().Parse(string(s.kv.Key)); int64(s.Lease) != p.Lease() { // others may hang on that one
 				errs[i] = coord.DeleteLeftovers(ctx, store, []*mvccpb.KeyValue{s.kv})[0]
 				return
 			}

@@ -31,13 +31,13 @@ type Check struct {
 // Checks lists all checks, in the order in which they are reported.
 func Checks() []*Check {
 	return []*Check{
-		e1EndpointDown, e2Alarm, e3DatabaseSize, e4NoLeader, e5History, e6Permission,
-		s1SessionWithoutLease, s2LateRenewals, s3DuplicateIdentity,
+		e1EndpointDown, e2Alarm, e3DatabaseSize, e4NoLeader, e5History, e6Permission, e7HistoryWentBack,
+		s1SessionWithoutLease, s2LateRenewals, s3DuplicateIdentity, s4WrongLease,
 		j1GoneOwner, j2Undecodable, j3Exceeded, j5LargeValue, j6RetentionOverdue, j7NewerSchema, j8Twice, j9NoProgress,
 		q1NoWorker, q2PausedLong, q3OldestAge, q4ConfigUnreadable, q5BadSetting,
 		x1NoDispatcher, x2NoCandidates, x3LongHold,
 		c1ClockSkew,
-		k1ForeignKey, k2Leftover, k3Misnamed,
+		k1ForeignKey, k2Leftover, k3Misnamed, k4KindUnfit,
 	}
 }
 

@@ -35,7 +35,7 @@ func (l *look) readClaims(ctx context.Context, r reader, keys keyspace.Keyspace)
 				p, ok := keys.Parse(string(kv.Key))
 				switch {
 				case !ok || misnamed(p) != nil:
-				case p.Session != "" && kv.Lease == 0:
+				case p.Session != "" && kv.Lease != int64(p.Lease()):
 					l.leaseless = append(l.leaseless, kv)
 				case dir.into != nil:
 					claimIn(dir.into, p.Name).add(p, kv)

@@ -80,7 +80,8 @@ type Exam struct {
 	opts    Options
 	cluster cluster
 	allowed roles.Granted
-	look    *look // nil when etcd has no leader that answers
+	look    *look                    // nil when etcd has no leader that answers
+	granted map[string]time.Duration // how long the leases of sessions are, once they were asked for
 	// queues are the handles that repairs needed so far.
 	mu     sync.Mutex
 	queues map[string]*workqueue.Queue
@@ -100,7 +101,7 @@ func Run(ctx context.Context, client *clientv3.Client, o Options) (*Exam, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	e := &Exam{client: client, store: store, opts: o, queues: map[string]*workqueue.Queue{}}
+	e := &Exam{client: client, store: store, opts: o, queues: map[string]*workqueue.Queue{}, granted: map[string]time.Duration{}}
 	start := time.Now()
 	if e.cluster, err = askCluster(ctx, client); err != nil {
 		return nil, err

@@ -42,5 +42,5 @@ var j6RetentionOverdue = &Check{
 // withoutBody keeps of a record what guards it.
 func withoutBody(kv *mvccpb.KeyValue) *mvccpb.KeyValue {
 	head := kv.Value[:min(len(kv.Value), 64)]
-	return &mvccpb.KeyValue{Key: kv.Key, Value: append([]byte(nil), head...), ModRevision: kv.ModRevision}
+	return &mvccpb.KeyValue{Key: kv.Key, Value: append([]byte(nil), head...), ModRevision: kv.ModRevision, Lease: kv.Lease}
 }

@@ -2,20 +2,25 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
 var k2Leftover = &Check{
 	Code: "K2", Severity: Warning,
-	Means: "a key of ours belongs to nothing any more: an inbox entry without its claim; payload or progress without a job; a lane, registration, waiting entry or refusal without a lease",
+	Means: "a key of ours belongs to nothing any more: an inbox entry without its claim; payload or progress without a job; a lane or refusal without a lease; a registration or waiting entry without its session's",
 	Fix:   "deletes it",
 	needs: []string{dirQueues},
 	one:   "1 leftover key", many: "%d leftover keys",
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		var found []*Finding
 		for _, kv := range e.look.leaseless {
-			found = append(found, e.leftover(withoutBody(kv), "no lease"))
+			why := "no lease"
+			if kv.Lease != 0 {
+				why = fmt.Sprintf("on lease %016x, which is not its session's", kv.Lease)
+			}
+			found = append(found, e.leftover(withoutBody(kv), why))
 		}
 		for _, q := range e.look.queuesOf() {
 			for _, k := range append(q.payloads[:len(q.payloads):len(q.payloads)], q.progress...) {

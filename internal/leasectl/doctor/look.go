@@ -44,9 +44,11 @@ type look struct {
 	misnamed []key
 	// recordsLater tells that names in jobs/ and dead/ are taken up with their records, and not before.
 	recordsLater bool
-	// leaseless are keys that should hang on a lease, and do not; not sessions.
+	// leaseless are keys that should hang on a lease, their session's where they have one, and do not; not sessions.
 	leaseless []*mvccpb.KeyValue
-	stamps    stamps
+	// future are refusals of another history.
+	future []foretold
+	stamps stamps
 }
 
 // key is where a key was last written.

@@ -52,6 +52,7 @@ type queueLook struct {
 	tried   map[string]int     // jobs with counted losses by owner
 	owned   map[string]ownedBy // claimed jobs that a dispatcher assigned
 	large   []*workqueue.Job
+	unfit   []*workqueue.Job
 	over    []*workqueue.Job // beyond their attempts, and not claimed
 	// noLease are done jobs that would never go away.
 	noLease        []*mvccpb.KeyValue
@@ -164,7 +165,7 @@ func (l *look) partsOf(q *queueLook, queues workqueue.Queues, keys keyspace.Keys
 	return []part{
 		{q.keys.Config(), q.addConfig},
 		{q.keys.Workers(), l.registrations(q, keys)},
-		{q.keys.RefusedWrites(), l.leases(keys)},
+		{q.keys.RefusedWrites(), l.refusals(keys)},
 		{q.keys.Jobs(), records},
 		{q.keys.DeadJobs(), records},
 		{q.keys.DoneJobs(), func(kvs []*mvccpb.KeyValue) error {
@@ -203,7 +204,7 @@ func (l *look) registrations(q *queueLook, keys keyspace.Keyspace) each {
 			if !w.Left {
 				q.workers[p.Session] = w
 			}
-			if kv.Lease == 0 {
+			if kv.Lease != int64(p.Lease()) {
 				l.leaseless = append(l.leaseless, kv)
 			}
 		}
@@ -291,6 +292,9 @@ func (l *look) addJob(q *queueLook, j *workqueue.Job, kv *mvccpb.KeyValue) {
 	}
 	if max(len(kv.Value), beside) >= largeValue {
 		q.large = append(q.large, small(j))
+	}
+	if !fitKind(j) {
+		q.unfit = append(q.unfit, small(j))
 	}
 	for _, a := range j.Attempts {
 		if a.Owner != "" {

@@ -54,6 +54,7 @@ const (
 type lateLease struct {
 	*session
 	ttl, granted int64
+	whole        int64 // what it was granted, at the last look
 	renewed      bool
 	seen         bool
 }
@@ -91,6 +92,7 @@ func (e *Exam) sample(ctx context.Context, low map[string]*lateLease) {
 	}
 	wait.Wait()
 	for i, id := range ids {
+		e.granted[id] = time.Duration(low[id].whole) * time.Second
 		if !late[i] {
 			delete(low, id)
 		}
@@ -101,6 +103,9 @@ func (e *Exam) sample(ctx context.Context, low map[string]*lateLease) {
 // lasts.
 func (l *lateLease) look(ctx context.Context, client *clientv3.Client) bool {
 	resp, err := client.TimeToLive(ctx, clientv3.LeaseID(l.lease))
+	if err == nil {
+		l.whole = resp.GrantedTTL
+	}
 	if err != nil || resp.TTL <= 0 || 3*resp.TTL > resp.GrantedTTL {
 		return false
 	}

@@ -1,6 +1,7 @@
 package execjob
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -110,8 +111,29 @@ func (r *Runner) environ(base []string, job Job, resultFile, checkpointFile stri
 // traceKeys are those of a job's trace that its child gets.
 var traceKeys = []string{"traceparent", "tracestate", "baggage"}
 
-// fits tells whether an environment can carry a value: one with a NUL byte would keep the child from being started.
-func fits(value string) bool { return !strings.Contains(value, "\x00") }
+// maxValue is the longest value that is handed on: names have 200 bytes at most, a trace's baggage 8 KiB by its standard,
+// and Linux takes 128 KiB in one variable.
+const maxValue = 8 << 10
+
+// fits tells whether an environment can carry a value: one with a NUL byte, or a very long one, would keep the child from
+// being started.
+func fits(value string) bool { return len(value) <= maxValue && !strings.Contains(value, "\x00") }
+
+// startable is nil, or why no child can ever be told what it works on.
+func (j Job) startable() error {
+	for _, v := range []struct{ what, value string }{
+		{"id", j.ID}, {"queue", j.Queue}, {"kind", j.Kind}, {"owner", j.Session}, {"idempotency key", j.IdempotencyKey},
+	} {
+		switch {
+		case fits(v.value):
+		case len(v.value) > maxValue:
+			return fmt.Errorf("its %s has %d bytes: the environment of a command is given %d at most", v.what, len(v.value), maxValue)
+		default:
+			return fmt.Errorf("its %s has a NUL byte, which no environment can carry", v.what)
+		}
+	}
+	return nil
+}
 
 // Unfit returns the keys of the trace whose values no environment can carry: they are not handed on, and the child runs
 // without them.

@@ -64,6 +64,9 @@ func (r *Runner) Run(ctx context.Context, job Job) Outcome {
 	if cause := r.stopped(ctx); cause != nil {
 		return Outcome{Verdict: Retry, Err: fmt.Errorf("start %s: %w", r.Argv[0], cause), Cause: cause}
 	}
+	if err := job.startable(); err != nil {
+		return Outcome{Verdict: Dead, Err: fmt.Errorf("start %s: %w", r.Argv[0], err)} // no repeat can help
+	}
 	f, err := newFiles(r.TempDir, job)
 	if err != nil {
 		return Outcome{Verdict: Retry, Err: err}
