@@ -30,6 +30,9 @@ var leftoverRaces = map[string]string{
 const leftoverSID = "w.0000000000000001"
 
 // leftoverCase is one kind of leftover, and the compares that it must have.
+// midNonce is a nonce with others below and above it.
+const midNonce = "5123456789abcdef"
+
 type leftoverCase struct {
 	name   string
 	key    func(keyspace.Keyspace, keyspace.QueueKeys) string
@@ -40,7 +43,7 @@ type leftoverCase struct {
 
 var leftoverCases = []leftoverCase{
 	{"a session", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 0},
-	{"a session's record", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"}`,
+	{"a session's record", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midNonce + `"}`,
 		[]string{"key mod =", "key value >", "key value <", "key lease ="}, 0},
 	{"a lane", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Lane(leftoverSID, 0) }, "{}", []string{"key mod =", "key lease ="}, 0},
 	{"a registration", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Worker(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 0},
@@ -48,15 +51,15 @@ var leftoverCases = []leftoverCase{
 	{"a candidate", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string {
 		return k.ElectionKeys("e").Entry(leftoverSID, 1)
 	}, "{}", []string{"key mod =", "key lease ="}, 0},
-	{"a done job", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Done("x") }, `{"w":"` + midClaim + `"}`,
+	{"a done job", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Done("x") }, `{"w":"` + midNonce + `"}`,
 		[]string{"key mod =", "key value >", "key value <", "key lease ="}, 0},
 	{"a refusal", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Refused("x") }, "{}", []string{"key mod =", "key lease ="}, 0},
 	{"a payload", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Payload("x") }, "pay", []string{"key mod =", "job create =", "dead create ="}, 0},
 	{"progress", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Progress("x") }, "{}", []string{"key mod =", "job create =", "dead create ="}, 0},
-	{"a job of a name that nobody can use", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Job("x\x1b") }, `{"w":"` + midClaim + `"}`,
+	{"a job of a name that nobody can use", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Job("x\x1b") }, `{"w":"` + midNonce + `"}`,
 		[]string{"key mod =", "key value >", "key value <"}, 0},
 	{"a lock of a name that nobody can use", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l\n").Only }, "{}", []string{"key mod ="}, 0},
-	{"a session's record, cut behind its head", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midClaim + `"`,
+	{"a session's record, cut behind its head", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, `{"w":"` + midNonce + `"`,
 		[]string{"key mod =", "key value >", "key value <", "key lease ="}, 0},
 	{"an inbox entry", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Assigned(leftoverSID, "x") }, "{}", []string{"key mod =", "job mod !="}, 0},
 	{"a session on another lease", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 60},
@@ -136,7 +139,7 @@ func (w *leftoverWorld) spoil(race string) etcdkv.Txn {
 		return w.txn(w.seen)
 	case "key value >", "key value <":
 		nonce := map[string]string{"key value >": "0000000000000001", "key value <": "fffffffffffffff0"}[race]
-		w.seen.ModRevision = w.put(clientv3.OpPut(w.key, strings.Replace(value, midClaim, nonce, 1)))
+		w.seen.ModRevision = w.put(clientv3.OpPut(w.key, strings.Replace(value, midNonce, nonce, 1)))
 	case "key lease =":
 		w.seen.ModRevision = w.put(clientv3.OpPut(w.key, value, clientv3.WithLease(w.grant(60))))
 	case "job create =":
