@@ -381,11 +381,11 @@ func TestEveryClaimTxnIsInTheTable(t *testing.T) {
 				continue
 			}
 			recv, _ := f.Recv.List[0].Type.(*ast.Ident)
-			result, _ := f.Type.Results.List[0].Type.(*ast.Ident)
-			if recv != nil && result != nil && recv.Name == "claimTxns" && result.Name == "Txn" {
+			result, _ := f.Type.Results.List[0].Type.(*ast.SelectorExpr)
+			if recv != nil && result != nil && recv.Name == "Txns" && result.Sel.Name == "Txn" {
 				found++
-				if !covered[f.Name.Name] {
-					t.Errorf("%s: claimTxns.%s is in no case: nothing shows what its compares are for", name, f.Name.Name)
+				if !covered[strings.ToLower(f.Name.Name)] {
+					t.Errorf("%s: Txns.%s is in no case: nothing shows what its compares are for", name, f.Name.Name)
 				}
 			}
 		}

@@ -19,10 +19,13 @@ import (
 	"github.com/leasekit/leasekit/internal/lane"
 )
 
-// session opens a session whose writes meet w's faults.
+// sessions numbers the sessions of the tests, so that each has lanes of its own name.
+var sessions atomic.Int64
+
+// sessionIn opens a session whose writes meet w's faults.
 func sessionIn(t *testing.T, w *faultkv.World) *Session {
 	t.Helper()
-	s, err := openSession(faultkv.Within(t), w.Store, SessionConfig{Identity: "test"}.withDefaults())
+	s, err := openSession(faultkv.Within(t), w.Store, SessionConfig{Identity: fmt.Sprint("test-", sessions.Add(1))}.withDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,7 @@ func sessionIn(t *testing.T, w *faultkv.World) *Session {
 	return s
 }
 
-// claim puts a record as a claim would and returns its fence.
+// claimIn puts a record as a claim would and returns its fence.
 func claimIn(t *testing.T, w *faultkv.World, name string) Fence {
 	t.Helper()
 	nonce := keyspace.NewNonce()
