@@ -11,24 +11,25 @@ import (
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // claimable is what a lock, a leadership and a semaphore have in common: claims
 // that sessions queue for. Acquire, release and transfer are written once, here.
 type claimable struct {
-	claimReader
+	line.Reader
 	s    *Session
-	txns claimTxns
+	txns line.Txns
 }
 
 func newClaimable(s *Session, keys keyspace.ClaimKeys) *claimable {
-	return &claimable{claimReader: claimReader{s.store, keys}, s: s, txns: claimTxns{space: s.store.Keys(), keys: keys}}
+	return &claimable{Reader: line.Reader{s.store, keys}, s: s, txns: line.Txns{Space: s.store.Keys(), Keys: keys}}
 }
 
 // acquisition is one call of Acquire: one unique claim.
 type acquisition struct {
 	*claimable
-	me       claimer
+	me       line.Claimant
 	entry    string // our waiting entry, "" without one
 	entryRev int64
 	last     *lane.Pending // the last Txn that was handed over
@@ -41,20 +42,20 @@ var entries atomic.Int64
 // acquire claims a slot, waiting in line when wait is set. Whatever happens, no
 // claim or entry is left behind that nobody knows.
 func (c *claimable) acquire(ctx context.Context, wait bool) (*Hold, error) {
-	a := &acquisition{claimable: c, me: claimer{sid: c.s.id, rev: c.s.createRev, nonce: keyspace.NewNonce()}}
-	if err := c.s.Track(a.me.nonce, a.leave); err != nil {
-		return nil, fmt.Errorf("acquire %s: %w", c.keys.What, err)
+	a := &acquisition{claimable: c, me: line.Claimant{Session: c.s.id, Rev: c.s.createRev, Nonce: keyspace.NewNonce()}}
+	if err := c.s.Track(a.me.Nonce, a.leave); err != nil {
+		return nil, fmt.Errorf("acquire %s: %w", c.Keys.What, err)
 	}
 	ctx, cancel := c.s.Context(ctx)
 	defer cancel()
 	h, err := a.run(ctx, wait)
 	if err != nil {
 		if a.left {
-			c.s.book.Settle(a.me.nonce)
+			c.s.book.Settle(a.me.Nonce)
 		} else {
-			c.s.book.Untrack(a.me.nonce)
+			c.s.book.Untrack(a.me.Nonce)
 		}
-		return nil, fmt.Errorf("acquire %s: %w", c.keys.What, err)
+		return nil, fmt.Errorf("acquire %s: %w", c.Keys.What, err)
 	}
 	return h, nil
 }
@@ -66,7 +67,7 @@ const atOnce = 5
 // run takes one step after another until the claim is ours.
 func (a *acquisition) run(ctx context.Context, wait bool) (*Hold, error) {
 	// The uncontended case is one request.
-	h, err := a.take(ctx, slotView{key: a.keys.Slot(rand.IntN(a.keys.N))})
+	h, err := a.take(ctx, line.Slot{Key: a.Keys.Slot(rand.IntN(a.Keys.N))})
 	for lost := 0; h == nil && err == nil; lost++ {
 		if lost >= atOnce {
 			if err := etcdkv.Pause(ctx, lost-atOnce); err != nil {
@@ -86,60 +87,60 @@ func (a *acquisition) run(ctx context.Context, wait bool) (*Hold, error) {
 }
 
 // look reads until etcd answers.
-func (a *acquisition) look(ctx context.Context) (claimView, error) {
+func (a *acquisition) look(ctx context.Context) (line.View, error) {
 	for try := 0; ; try++ {
-		v, err := a.read(ctx)
+		v, err := a.Read(ctx)
 		switch {
 		case err == nil:
 			return v, nil
 		case ctx.Err() != nil:
-			return claimView{}, fault.CauseOf(ctx)
+			return line.View{}, fault.CauseOf(ctx)
 		case etcdkv.IsAuthError(err):
-			return claimView{}, err
+			return line.View{}, err
 		}
 		if err := etcdkv.Pause(ctx, try); err != nil {
-			return claimView{}, err
+			return line.View{}, err
 		}
 	}
 }
 
 // step does what is next; on tells that it got us further.
-func (a *acquisition) step(ctx context.Context, v claimView, wait bool) (h *Hold, on bool, err error) {
-	step, slot, before := v.decide(a.entry, a.me.nonce)
+func (a *acquisition) step(ctx context.Context, v line.View, wait bool) (h *Hold, on bool, err error) {
+	step, slot, before := v.Decide(a.entry, a.me.Nonce)
 	switch step {
-	case stepGranted:
-		h, err = a.hold(slot.key, slot.rev)
-	case stepGone:
+	case line.StepGranted:
+		h, err = a.hold(slot.Key, slot.Rev)
+	case line.StepGone:
 		a.entry = "" // an operator took it away: queue up again
-	case stepTake:
+	case line.StepTake:
 		h, err = a.take(ctx, slot)
-	case stepEnqueue:
+	case line.StepEnqueue:
 		if !wait {
 			return nil, false, ErrHeld
 		}
 		on, err = a.enqueue(ctx, v)
-	case stepFollow:
+	case line.StepFollow:
 		// Our own entry tells of a transfer to us, past those before us.
-		on, err = true, a.store.AwaitChange(ctx, v.rev+1, a.entry, before.key)
-	case stepHead:
-		on, err = true, a.store.AwaitChange(ctx, v.rev+1, a.watched(v)...)
+		on, err = true, a.Store.AwaitChange(ctx, v.Rev+1, a.entry, before.Key)
+	case line.StepHead:
+		on, err = true, a.Store.AwaitChange(ctx, v.Rev+1, a.watched(v)...)
 	}
 	return h, on, err
 }
 
 // take tries to claim a slot; nil, nil means that somebody was faster.
-func (a *acquisition) take(ctx context.Context, s slotView) (*Hold, error) {
-	r, err := a.do(ctx, a.txns.take(s, a.me, a.entry, a.entryRev, a.s.clock().wall))
+func (a *acquisition) take(ctx context.Context, s line.Slot) (*Hold, error) {
+	r, err := a.do(ctx, a.txns.Take(s, a.me, a.entry, a.entryRev, a.s.clock().wall))
 	if err != nil || !r.Succeeded {
 		return nil, err
 	}
-	return a.hold(s.key, r.Revision)
+	return a.hold(s.Key, r.Revision)
 }
 
 // enqueue puts our waiting entry; without success we look again.
-func (a *acquisition) enqueue(ctx context.Context, v claimView) (ok bool, err error) {
-	a.entry, a.entryRev = a.keys.Entry(a.s.id, entries.Add(1)), 0
-	r, err := a.do(ctx, a.txns.enqueue(v, a.me, a.entry, a.s.lease, a.s.clock().wall))
+func (a *acquisition) enqueue(ctx context.Context, v line.View) (ok bool, err error) {
+	a.entry, a.entryRev = a.Keys.Entry(a.s.id, entries.Add(1)), 0
+	r, err := a.do(ctx, a.txns.Enqueue(v, a.me, a.entry, a.s.lease, a.s.clock().wall))
 	switch {
 	case err != nil:
 		return false, err
@@ -163,7 +164,7 @@ func (a *acquisition) do(ctx context.Context, t etcdkv.Txn) (lane.Result, error)
 	gone := etcdkv.IsLeaseNotFound(err)
 	if err == nil && !r.Succeeded {
 		kv := r.Get(1)
-		gone = kv == nil || kv.CreateRevision != a.me.rev
+		gone = kv == nil || kv.CreateRevision != a.me.Rev
 	}
 	if gone {
 		a.s.end(sessionGone())
@@ -174,12 +175,12 @@ func (a *acquisition) do(ctx context.Context, t etcdkv.Txn) (lane.Result, error)
 
 // watched is what the first in line waits for: its entry, the slots, and their
 // owners' sessions.
-func (a *acquisition) watched(v claimView) []string {
+func (a *acquisition) watched(v line.View) []string {
 	keys := []string{a.entry}
-	for _, s := range v.slots {
-		keys = append(keys, s.key)
+	for _, s := range v.Slots {
+		keys = append(keys, s.Key)
 		if s.Owner != "" {
-			keys = append(keys, a.store.Keys().Session(s.Owner))
+			keys = append(keys, a.Store.Keys().Session(s.Owner))
 		}
 	}
 	return keys
@@ -200,32 +201,32 @@ func (a *acquisition) leave(ctx context.Context) error {
 		done, err := a.leaveOnce(ctx)
 		switch {
 		case err != nil:
-			return fmt.Errorf("withdraw from %s: %w", a.keys.What, err)
+			return fmt.Errorf("withdraw from %s: %w", a.Keys.What, err)
 		case done:
 			return nil
 		case lost >= atOnce:
-			return fmt.Errorf("withdraw from %s: %w", a.keys.What, fault.ErrRefused) // it is tried again
+			return fmt.Errorf("withdraw from %s: %w", a.Keys.What, fault.ErrRefused) // it is tried again
 		}
 	}
 }
 
 // leaveOnce makes one attempt to be gone.
 func (a *acquisition) leaveOnce(ctx context.Context) (done bool, err error) {
-	v, err := a.read(ctx)
+	v, err := a.Read(ctx)
 	if err != nil {
 		return false, err
 	}
-	for _, s := range v.slots {
-		if s.nonce == a.me.nonce {
-			f := etcdkv.Fence{Key: s.key, Token: s.rev, Nonce: s.nonce}
-			txn, _ := a.txns.release(f, v, a.s.clock().wall)
+	for _, s := range v.Slots {
+		if s.Nonce == a.me.Nonce {
+			f := etcdkv.Fence{Key: s.Key, Token: s.Rev, Nonce: s.Nonce}
+			txn, _ := a.txns.Release(f, v, a.s.clock().wall)
 			r, err := a.s.committer.Do(ctx, txn)
 			return r.Succeeded, err
 		}
 	}
-	for _, e := range v.entries {
-		if e.Claim == a.me.nonce {
-			r, err := a.s.committer.Do(ctx, a.txns.withdraw(e.key, e.rev))
+	for _, e := range v.Entries {
+		if e.Claim == a.me.Nonce {
+			r, err := a.s.committer.Do(ctx, a.txns.Withdraw(e.Key, e.Rev))
 			return r.Succeeded, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // All claims are read at once, with as many requests for a hundred of them as for one, and what is read is what each one
@@ -37,10 +38,10 @@ func TestClaimStatesAskOnceForAll(t *testing.T) {
 			must(t, err)
 		}
 		rec.Reset()
-		for _, list := range []func() ([]coord.ClaimState, error){
-			func() ([]coord.ClaimState, error) { return coord.LockStates(within(t), store) },
-			func() ([]coord.ClaimState, error) { return coord.ElectionStates(within(t), store) },
-			func() ([]coord.ClaimState, error) { return coord.SemaphoreStates(within(t), store) },
+		for _, list := range []func() ([]line.State, error){
+			func() ([]line.State, error) { return line.LockStates(within(t), store) },
+			func() ([]line.State, error) { return line.ElectionStates(within(t), store) },
+			func() ([]line.State, error) { return line.SemaphoreStates(within(t), store) },
 		} {
 			states, err := list()
 			if err != nil || len(states) != n {
@@ -56,10 +57,10 @@ func TestClaimStatesAskOnceForAll(t *testing.T) {
 	}
 
 	must(t, store.Revoke(within(t), gone.Lease()))
-	all, err := coord.LockStates(within(t), store)
+	all, err := line.LockStates(within(t), store)
 	must(t, err)
 	for i, st := range all {
-		one, err := coord.LockState(within(t), store, st.Name)
+		one, err := line.LockState(within(t), store, st.Name)
 		must(t, err)
 		if one.Owner != st.Owner || one.Token != st.Token || one.OwnerGone != st.OwnerGone || one.Key != st.Key || st.OwnerGone != (i%3 == 0) {
 			t.Errorf("%s: %+v in the list, %+v alone", st.Name, st, one)
@@ -73,10 +74,10 @@ func TestSemaphoreStateShowsPermitsAndTheLine(t *testing.T) {
 	root := etcdtest.Root(t)
 	a, b := lockSession(t, root), lockSession(t, root)
 	store := a.Store()
-	if states, err := coord.SemaphoreState(within(t), store, "gpu"); err != nil || len(states) != 0 {
+	if states, err := line.SemaphoreState(within(t), store, "gpu"); err != nil || len(states) != 0 {
 		t.Errorf("of nothing: %+v, %v", states, err)
 	}
-	if _, err := coord.SemaphoreState(within(t), store, ""); !errors.Is(err, coord.ErrInvalid) {
+	if _, err := line.SemaphoreState(within(t), store, ""); !errors.Is(err, coord.ErrInvalid) {
 		t.Errorf("without a name: %v", err)
 	}
 	for range 2 {
@@ -89,26 +90,26 @@ func TestSemaphoreStateShowsPermitsAndTheLine(t *testing.T) {
 		_, err := coord.NewSemaphore(b, "gpu", 2).Acquire(ctx)
 		got <- err
 	}()
-	var states []coord.ClaimState
+	var states []line.State
 	for len(states) == 0 || len(states[0].Waiters) == 0 {
 		var err error
-		states, err = coord.SemaphoreState(ctx, store, "gpu")
+		states, err = line.SemaphoreState(ctx, store, "gpu")
 		must(t, err)
 	}
 	if len(states) != 2 || states[0].Permit == states[1].Permit || states[1].Owner != a.ID() || !slices.Equal(states[1].Waiters, []string{b.ID()}) {
 		t.Fatalf("held twice: %+v", states)
 	}
-	must(t, coord.ForceRelease(ctx, store, states[1], "", "ana", "its host is gone"))
+	must(t, line.ForceRelease(ctx, store, states[1], "", "ana", "its host is gone"))
 	must(t, <-got)
-	if names, err := coord.SemaphoreNames(ctx, store); err != nil || !slices.Equal(names, []string{"gpu"}) {
+	if names, err := line.SemaphoreNames(ctx, store); err != nil || !slices.Equal(names, []string{"gpu"}) {
 		t.Errorf("names %q, %v", names, err)
 	}
-	after, err := coord.SemaphoreState(ctx, store, "gpu")
+	after, err := line.SemaphoreState(ctx, store, "gpu")
 	must(t, err)
 	if len(after) != 2 || after[0].Owner != a.ID() || after[1].Owner != b.ID() || after[1].ForcedBy != "ana" {
 		t.Errorf("after it was taken: %+v", after)
 	}
-	if err := coord.ForceRelease(ctx, store, states[1], "", "ana", ""); !errors.Is(err, coord.ErrFenced) {
+	if err := line.ForceRelease(ctx, store, states[1], "", "ana", ""); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("the claim that has moved was taken: %v", err)
 	}
 }

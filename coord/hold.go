@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // Hold is a claim that is held: a lock, a permit, or a leadership. It ends with
@@ -28,10 +29,10 @@ type Hold struct {
 // hold makes the claim ours to use, and watches it.
 func (a *acquisition) hold(key string, rev int64) (*Hold, error) {
 	a.left = true // until the hold has it
-	h := &Hold{c: a.claimable, fence: Fence{Key: key, Token: Token(rev), Nonce: a.me.nonce}}
+	h := &Hold{c: a.claimable, fence: Fence{Key: key, Token: Token(rev), Nonce: a.me.Nonce}}
 	h.life, h.end = context.WithCancelCause(context.Background())
-	h.closer = claims.NewCloser(a.s.book, a.me.nonce, a.s.aside.start)
-	if err := a.s.Keep(a.me.nonce, func(ctx context.Context) error { return unlessOver(h.Release(ctx)) }); err != nil {
+	h.closer = claims.NewCloser(a.s.book, a.me.Nonce, a.s.aside.start)
+	if err := a.s.Keep(a.me.Nonce, func(ctx context.Context) error { return unlessOver(h.Release(ctx)) }); err != nil {
 		return nil, err // the session ended between the Txn and here: given up behind
 	}
 	if !a.s.aside.start(h.watch) {
@@ -79,13 +80,13 @@ func (h *Hold) Verify(ctx context.Context) error {
 	s := h.c.s
 	resp, err := s.store.Read(ctx, clientv3.OpGet(h.fence.Key), clientv3.OpGet(s.key))
 	if err != nil {
-		return fmt.Errorf("verify %s: %w", h.c.keys.What, err)
+		return fmt.Errorf("verify %s: %w", h.c.Keys.What, err)
 	}
 	if err := h.judge(resp.Responses[0].GetResponseRange().Kvs); err != nil {
-		return fmt.Errorf("verify %s: %w", h.c.keys.What, err)
+		return fmt.Errorf("verify %s: %w", h.c.Keys.What, err)
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) != 1 || kvs[0].CreateRevision != s.createRev {
-		return fmt.Errorf("verify %s: %w", h.c.keys.What, sessionGone())
+		return fmt.Errorf("verify %s: %w", h.c.Keys.What, sessionGone())
 	}
 	return nil
 }
@@ -97,8 +98,8 @@ func (h *Hold) Verify(ctx context.Context) error {
 // other error the hold is as before. A further call waits for the first and returns the
 // same.
 func (h *Hold) Release(ctx context.Context) error {
-	way := h.way(func(v claimView) (etcdkv.Txn, string, error) {
-		txn, wrote := h.c.txns.release(h.fence.claim(), v, h.c.s.clock().wall)
+	way := h.way(func(v line.View) (etcdkv.Txn, string, error) {
+		txn, wrote := h.c.txns.Release(h.fence.claim(), v, h.c.s.clock().wall)
 		return txn, wrote, nil
 	})
 	way.GivesUp = true
@@ -110,15 +111,15 @@ func (h *Hold) Release(ctx context.Context) error {
 // [ErrRefused] and changes nothing, and for a hold that was given up otherwise
 // [ErrClosed]. Otherwise it is like [Hold.Release].
 func (h *Hold) Transfer(ctx context.Context, sid string) error {
-	err := h.closer.Close(ctx, h.way(func(v claimView) (etcdkv.Txn, string, error) {
-		e, err := v.waiter(sid, h.c.keys.What)
+	err := h.closer.Close(ctx, h.way(func(v line.View) (etcdkv.Txn, string, error) {
+		e, err := v.Waiter(sid, h.c.Keys.What)
 		if err != nil {
 			return etcdkv.Txn{}, "", err
 		}
-		return h.c.txns.transfer(h.fence.claim(), e, h.c.s.clock().wall), e.Claim, nil
+		return h.c.txns.Transfer(h.fence.claim(), e, h.c.s.clock().wall), e.Claim, nil
 	}))
 	if errors.Is(err, claims.ErrSettled) { // another call transferred or released it
-		return fmt.Errorf("transfer %s: hold %w", h.c.keys.What, fault.ErrClosed)
+		return fmt.Errorf("transfer %s: hold %w", h.c.Keys.What, fault.ErrClosed)
 	}
 	return h.givenUp(err)
 }
@@ -128,7 +129,7 @@ func (h *Hold) givenUp(err error) error {
 	if err == nil || errors.Is(err, claims.ErrSettled) {
 		return nil
 	}
-	return fmt.Errorf("release %s: %w", h.c.keys.What, err)
+	return fmt.Errorf("release %s: %w", h.c.Keys.What, err)
 }
 
 // unlessOver is err, unless it says that there is nothing left to end.
@@ -141,15 +142,15 @@ func unlessOver(err error) error {
 
 // way ends the hold by the Txn that build makes of what it sees; the nonce that build
 // returns is the one that its Txn writes, "" when it deletes the key.
-func (h *Hold) way(build func(claimView) (etcdkv.Txn, string, error)) claims.Way {
+func (h *Hold) way(build func(line.View) (etcdkv.Txn, string, error)) claims.Way {
 	var wrote []string
 	return claims.Way{
 		Try: func(ctx context.Context) claims.Outcome {
-			v, err := h.c.read(ctx)
+			v, err := h.c.Read(ctx)
 			if err != nil {
 				return notRead(err)
 			}
-			if err := v.current(h.fence.claim()); err != nil {
+			if err := v.Current(h.fence.claim()); err != nil {
 				return claims.Outcome{Verdict: claims.Fenced, Err: err}
 			}
 			txn, nonce, err := build(v)
@@ -186,5 +187,5 @@ func (h *Hold) followed(ctx context.Context, wrote []string) (claims.Verdict, er
 	if err != nil {
 		return claims.Unsure, err
 	}
-	return followedBy(ev, h.fence.claim(), wrote)
+	return line.FollowedBy(ev, h.fence.claim(), wrote)
 }

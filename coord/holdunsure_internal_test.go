@@ -11,12 +11,13 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultkv"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // lostWith loses the answer of a session's next write to the lock and ends the lane that
 // it travelled in, so that nothing but the lock's own history tells what became of it.
 // Arrives tells whether the write does; then comes what happens meanwhile.
-func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func()) {
+func (l *lockWorld) lostWith(s *Session, writes string, arrives bool, meanwhile func()) {
 	lane := laneLease(l, s)
 	f := faultkv.Fate{Then: func() {
 		if _, err := l.Client.Revoke(faultkv.Within(l.t), lane); err != nil {
@@ -33,7 +34,7 @@ func (l *line) lostWith(s *Session, writes string, arrives bool, meanwhile func(
 }
 
 // deleteSlot takes the lock from its owner as somebody with etcdctl does.
-func (l *line) deleteSlot(h *Hold) {
+func (l *lockWorld) deleteSlot(h *Hold) {
 	l.t.Helper()
 	if _, err := l.Client.Delete(faultkv.Within(l.t), h.fence.Key); err != nil {
 		l.t.Error(err)
@@ -41,11 +42,11 @@ func (l *line) deleteSlot(h *Hold) {
 }
 
 // force gives the lock to a waiter, as an operator does.
-func (l *line) force(to *Session) {
+func (l *lockWorld) force(to *Session) {
 	l.t.Helper()
-	st, err := LockState(faultkv.Within(l.t), l.Store, "l")
+	st, err := line.LockState(faultkv.Within(l.t), l.Store, "l")
 	if err == nil {
-		err = ForceRelease(faultkv.Within(l.t), l.Store, st, to.id, "op", "test")
+		err = line.ForceRelease(faultkv.Within(l.t), l.Store, st, to.id, "op", "test")
 	}
 	if err != nil {
 		l.t.Error(err)
@@ -56,7 +57,7 @@ func (l *line) force(to *Session) {
 // what followed the claim is what the try wrote.
 func TestGivingUpInDoubt(t *testing.T) {
 	type scene struct {
-		l       *line
+		l       *lockWorld
 		a, b, c *Session
 		h       *Hold
 	}
@@ -84,7 +85,7 @@ func TestGivingUpInDoubt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t)
+			l := newLockWorld(t)
 			s := scene{l: l, a: sessionIn(t, l.World), b: sessionIn(t, l.World), c: sessionIn(t, l.World)}
 			ctx, cancel := context.WithCancel(faultkv.Within(t))
 			defer cancel()
@@ -121,10 +122,10 @@ func TestGivingUpInDoubt(t *testing.T) {
 }
 
 // owned blocks until a session holds the lock, whoever waits.
-func (l *line) owned(s *Session) {
+func (l *lockWorld) owned(s *Session) {
 	l.t.Helper()
 	for ctx := faultkv.Within(l.t); ; {
-		st, err := LockState(ctx, l.Store, "l")
+		st, err := line.LockState(ctx, l.Store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q's, want %q: %v", st.Owner, s.id, err)
 		}
@@ -135,11 +136,11 @@ func (l *line) owned(s *Session) {
 }
 
 // forceFree takes the lock from its owner for nobody.
-func (l *line) forceFree() {
+func (l *lockWorld) forceFree() {
 	l.t.Helper()
-	st, err := LockState(faultkv.Within(l.t), l.Store, "l")
+	st, err := line.LockState(faultkv.Within(l.t), l.Store, "l")
 	if err == nil {
-		err = ForceRelease(faultkv.Within(l.t), l.Store, st, "", "op", "test")
+		err = line.ForceRelease(faultkv.Within(l.t), l.Store, st, "", "op", "test")
 	}
 	if err != nil {
 		l.t.Error(err)
@@ -150,7 +151,7 @@ func (l *line) forceFree() {
 func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 	t.Parallel()
 	w := faultkv.WorldOn(t, etcdtest.New(t, etcdtest.Config{}).Client(t)) // others need their history
-	l := &line{World: w, t: t, keys: w.Store.Keys().LockKeys("l")}
+	l := &lockWorld{World: w, t: t, keys: w.Store.Keys().LockKeys("l")}
 	a := sessionIn(t, l.World)
 	h := <-l.acquires(faultkv.Within(t), a)
 	l.lostWith(a, "delete slot,", false, func() {
@@ -170,7 +171,7 @@ func TestGivingUpInDoubtBehindACompaction(t *testing.T) {
 // tried no further: the hold is still its holder's, who tries again.
 func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	l := newLockWorld(t)
 	a := sessionIn(t, l.World)
 	h := <-l.acquires(faultkv.Within(t), a)
 	denied := faultkv.Fate{Refuse: rpctypes.ErrPermissionDenied}
@@ -194,7 +195,7 @@ func TestADeniedReleaseLeavesTheHold(t *testing.T) {
 // Without the right to write lanes, what only deletes goes without one.
 func TestReleaseWithoutALane(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	l := newLockWorld(t)
 	a := sessionIn(t, l.World)
 	h := <-l.acquires(faultkv.Within(t), a)
 	l.PlanBy(func(_ int, t etcdkv.Txn) faultkv.Fate {
@@ -211,7 +212,7 @@ func TestReleaseWithoutALane(t *testing.T) {
 // A hold that was released went to the first in line: a transfer afterwards did nothing.
 func TestATransferAfterARelease(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	l := newLockWorld(t)
 	a, b, c := sessionIn(t, l.World), sessionIn(t, l.World), sessionIn(t, l.World)
 	h := <-l.acquires(faultkv.Within(t), a)
 	second, third := l.acquires(faultkv.Within(t), b), l.acquires(faultkv.Within(t), c)
@@ -226,10 +227,10 @@ func TestATransferAfterARelease(t *testing.T) {
 }
 
 // held blocks until a session holds the lock and so many wait.
-func (l *line) held(s *Session, waiters int) {
+func (l *lockWorld) held(s *Session, waiters int) {
 	l.t.Helper()
 	for ctx := faultkv.Within(l.t); ; {
-		st, err := LockState(ctx, l.Store, "l")
+		st, err := line.LockState(ctx, l.Store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q's, %d wait: %v", st.Owner, len(st.Waiters), err)
 		}
@@ -240,7 +241,7 @@ func (l *line) held(s *Session, waiters int) {
 }
 
 // laneLease is the lease of the one lane that the session has used so far.
-func laneLease(l *line, s *Session) clientv3.LeaseID {
+func laneLease(l *lockWorld, s *Session) clientv3.LeaseID {
 	l.t.Helper()
 	resp, err := l.Client.Get(faultkv.Within(l.t), l.Store.Keys().LanesOf(s.identity), clientv3.WithPrefix())
 	if err != nil || len(resp.Kvs) == 0 {

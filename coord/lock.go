@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // Lock is a lock of a name, held by one acquisition at a time: two goroutines of
@@ -68,9 +69,9 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.l.acq
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.l.acquire(ctx, false) }
 
 // State reads who holds the lock and who waits, linearizably.
-func (l *Lock) State(ctx context.Context) (ClaimState, error) {
+func (l *Lock) State(ctx context.Context) (line.State, error) {
 	if l.err != nil {
-		return ClaimState{}, fmt.Errorf("read state: %w", l.err)
+		return line.State{}, fmt.Errorf("read state: %w", l.err)
 	}
-	return l.c.state(ctx)
+	return l.c.State(ctx)
 }

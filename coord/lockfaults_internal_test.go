@@ -59,21 +59,21 @@ func faultsAt(w *faultkv.World, keys keyspace.ClaimKeys, writes string, list ...
 	})
 }
 
-// line is a lock that several sessions, whose writes meet faults, stand in line
+// lockWorld is a lock that several sessions, whose writes meet faults, stand in line
 // for.
-type line struct {
+type lockWorld struct {
 	*faultkv.World
 	t    *testing.T
 	keys keyspace.ClaimKeys
 }
 
-func newLine(t *testing.T) *line {
+func newLockWorld(t *testing.T) *lockWorld {
 	w := faultkv.NewWorld(t)
-	return &line{World: w, t: t, keys: w.Store.Keys().LockKeys("l")}
+	return &lockWorld{World: w, t: t, keys: w.Store.Keys().LockKeys("l")}
 }
 
 // acquires starts to acquire; the channel gets the hold.
-func (l *line) acquires(ctx context.Context, s *Session) <-chan *Hold {
+func (l *lockWorld) acquires(ctx context.Context, s *Session) <-chan *Hold {
 	got := make(chan *Hold, 1)
 	go func() {
 		h, err := NewLock(s, "l").Acquire(ctx)
@@ -86,7 +86,7 @@ func (l *line) acquires(ctx context.Context, s *Session) <-chan *Hold {
 }
 
 // wants blocks until the lock is as wanted: owner, then waiters, by session.
-func (l *line) wants(owner *Session, waiters ...*Session) {
+func (l *lockWorld) wants(owner *Session, waiters ...*Session) {
 	l.t.Helper()
 	want := fmt.Sprint(sidOf(owner))
 	for _, s := range waiters {
@@ -94,7 +94,7 @@ func (l *line) wants(owner *Session, waiters ...*Session) {
 	}
 	got := ""
 	for ctx := faultkv.Within(l.t); ; {
-		st, err := LockState(ctx, l.Store, "l")
+		st, err := line.LockState(ctx, l.Store, "l")
 		if ctx.Err() != nil {
 			l.t.Fatalf("the lock is %q, want %q", got, want)
 		}
@@ -113,7 +113,7 @@ func sidOf(s *Session) string {
 
 // nothingLeft checks that no claim, entry or registration is left behind, now and
 // when late originals have arrived.
-func (l *line) nothingLeft(sessions ...*Session) {
+func (l *lockWorld) nothingLeft(sessions ...*Session) {
 	l.t.Helper()
 	l.wants(nil)
 	for _, s := range sessions {
@@ -138,7 +138,7 @@ func TestSurvives_13_LostAnswersAtEveryStepOfALock(t *testing.T) {
 		for at, name := range steps {
 			t.Run(loss.Name+" at "+name, func(t *testing.T) {
 				t.Parallel()
-				l := newLine(t)
+				l := newLockWorld(t)
 				ctx := faultkv.Within(t)
 				plan := func(step int, writes string) {
 					l.Deliver(t)
@@ -198,7 +198,7 @@ func TestSurvives_13_GivingUpInTheMomentOfEachStep(t *testing.T) {
 		for _, sent := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s sent %v", tc.name, sent), func(t *testing.T) {
 				t.Parallel()
-				l := newLine(t)
+				l := newLockWorld(t)
 				a, b := sessionIn(t, l.World), sessionIn(t, l.World)
 				ctx, quit := context.WithCancel(faultkv.Within(t))
 				defer quit()
@@ -236,7 +236,7 @@ func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
 	for _, sent := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sent %v", sent), func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t)
+			l := newLockWorld(t)
 			a, b, c := sessionIn(t, l.World), sessionIn(t, l.World), sessionIn(t, l.World)
 			h := <-l.acquires(faultkv.Within(t), a)
 			ctx, quit := context.WithCancel(faultkv.Within(t))
@@ -264,7 +264,7 @@ func TestWithdrawingInTheMomentOfTheHandOver(t *testing.T) {
 
 // stuckAt keeps the first Txn that writes such things on its way, or its answer,
 // until gate is closed; arrived is closed when it is stuck.
-func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
+func (l *lockWorld) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
 	arrived, gate = make(chan struct{}), make(chan struct{})
 	stuck := false
 	l.PlanBy(func(_ int, t etcdkv.Txn) faultkv.Fate {
@@ -285,7 +285,7 @@ func (l *line) stuckAt(writes string, sent bool) (arrived, gate chan struct{}) {
 // A release whose caller gives up goes on behind, and a second one joins it.
 func TestReleaseGoesOnBehindItsCaller(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	l := newLockWorld(t)
 	s := sessionIn(t, l.World)
 	h := <-l.acquires(faultkv.Within(t), s)
 	ctx, quit := context.WithCancel(faultkv.Within(t))
@@ -307,7 +307,7 @@ func TestReleaseGoesOnBehindItsCaller(t *testing.T) {
 // came meanwhile.
 func TestReleaseDuringARefusedTransfer(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	l := newLockWorld(t)
 	s := sessionIn(t, l.World)
 	h := <-l.acquires(faultkv.Within(t), s)
 	reading, gate := make(chan struct{}, 8), make(chan struct{})
@@ -328,7 +328,7 @@ func TestReleaseDuringARefusedTransfer(t *testing.T) {
 // changed, and that ends the hold.
 func TestHoldOfUnknownReleaseEnds(t *testing.T) {
 	t.Parallel()
-	l := newLine(t)
+	l := newLockWorld(t)
 	s := sessionIn(t, l.World)
 	h := <-l.acquires(faultkv.Within(t), s)
 	faultsAt(l.World, l.keys, "delete slot,", faultkv.Fate{Lose: faultkv.ErrLost}, faultkv.Fate{Refuse: faultkv.ErrLost}, faultkv.Fate{Refuse: faultkv.ErrLost})
@@ -349,7 +349,7 @@ func TestCommitOfAHoldHappensOnce(t *testing.T) {
 	for _, loss := range faultkv.Lossy {
 		t.Run(loss.Name, func(t *testing.T) {
 			t.Parallel()
-			l := newLine(t)
+			l := newLockWorld(t)
 			s := sessionIn(t, l.World)
 			h := <-l.acquires(faultkv.Within(t), s)
 			for n := int64(1); n <= 3; n++ {

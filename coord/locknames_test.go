@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // Names that nest, hold separators or look like our own keys do not touch each
@@ -40,8 +41,8 @@ func TestNamesDoNotTouchEachOther(t *testing.T) {
 	}
 	slices.Sort(names)
 	for what, list := range map[string]func() ([]string, error){
-		"locks":     func() ([]string, error) { return coord.LockNames(within(t), s.Store()) },
-		"elections": func() ([]string, error) { return coord.ElectionNames(within(t), s.Store()) },
+		"locks":     func() ([]string, error) { return line.LockNames(within(t), s.Store()) },
+		"elections": func() ([]string, error) { return line.ElectionNames(within(t), s.Store()) },
 	} {
 		if got, err := list(); err != nil || !slices.Equal(got, names) {
 			t.Errorf("%s: got %q %v, want %q", what, got, err, names)
@@ -92,7 +93,7 @@ func TestForeignKeysBlockNobody(t *testing.T) {
 		must(t, second.Release(within(t)))
 	}
 	// The list shows what is ours, or would be.
-	if got, err := coord.LockNames(within(t), a.Store()); err != nil || !slices.Equal(got, []string{"l"}) {
+	if got, err := line.LockNames(within(t), a.Store()); err != nil || !slices.Equal(got, []string{"l"}) {
 		t.Errorf("names: got %q, %v", got, err)
 	}
 }
@@ -170,13 +171,13 @@ func TestForceRelease(t *testing.T) {
 	}
 	a, b, c := named("a"), named("b.c"), named("d")
 	store := newStore(t, client, root)
-	state := func() coord.ClaimState {
+	state := func() line.State {
 		t.Helper()
-		st, err := coord.LockState(within(t), store, "l")
+		st, err := line.LockState(within(t), store, "l")
 		must(t, err)
 		return st
 	}
-	if err := coord.ForceRelease(within(t), store, state(), "", "", ""); !errors.Is(err, coord.ErrRefused) {
+	if err := line.ForceRelease(within(t), store, state(), "", "", ""); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("a lock that nobody holds: got %v, want ErrRefused", err)
 	}
 	old, err := coord.NewLock(a, "l").Acquire(within(t))
@@ -189,10 +190,10 @@ func TestForceRelease(t *testing.T) {
 			t.Errorf("waiter %q: got %q, %v, want %q", name, got, err, want)
 		}
 	}
-	if err := coord.ForceRelease(within(t), store, seen, "x", "", ""); !errors.Is(err, coord.ErrRefused) {
+	if err := line.ForceRelease(within(t), store, seen, "x", "", ""); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("for nobody: got %v, want ErrRefused", err)
 	}
-	must(t, coord.ForceRelease(within(t), store, seen, c.ID(), "ana", "stuck"))
+	must(t, line.ForceRelease(within(t), store, seen, c.ID(), "ana", "stuck"))
 	h := (<-third).hold
 	if st := state(); st.Owner != c.ID() || st.ForcedBy != "ana" || st.Reason != "stuck" || coord.Token(st.Token) != h.Token() {
 		t.Errorf("after it was given to c: %+v", st)
@@ -201,13 +202,13 @@ func TestForceRelease(t *testing.T) {
 	if _, err := old.Commit(within(t), clientv3.OpPut("/x", "")); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("late commit: got %v, want ErrFenced", err)
 	}
-	if err := coord.ForceRelease(within(t), store, seen, "", "", ""); !errors.Is(err, coord.ErrFenced) {
+	if err := line.ForceRelease(within(t), store, seen, "", "", ""); !errors.Is(err, coord.ErrFenced) {
 		t.Errorf("another claim than the one seen: got %v, want ErrFenced", err)
 	}
-	must(t, coord.ForceRelease(within(t), store, state(), "", "ana", ""))
+	must(t, line.ForceRelease(within(t), store, state(), "", "ana", ""))
 	h = (<-second).hold
 	must(t, h.Verify(within(t)))
-	must(t, coord.ForceRelease(within(t), store, state(), "", "bob", "why not"))
+	must(t, line.ForceRelease(within(t), store, state(), "", "bob", "why not"))
 	if st := state(); st.Owner != "" || st.ForcedBy != "bob" || st.Reason != "why not" {
 		t.Errorf("freed: %+v", st)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // soon is less than it takes a waiter to look again without being told.
@@ -177,11 +178,11 @@ func TestHoldEndsWhenItsKeyChanges(t *testing.T) {
 		"deleted":     func(key string, _ *coord.Session) error { _, err := client.Delete(within(t), key); return err },
 		"overwritten": func(key string, _ *coord.Session) error { _, err := client.Put(within(t), key, "junk"); return err },
 		"by force": func(_ string, s *coord.Session) error {
-			st, err := coord.LockState(within(t), s.Store(), "l")
+			st, err := line.LockState(within(t), s.Store(), "l")
 			if err != nil {
 				return err
 			}
-			return coord.ForceRelease(within(t), s.Store(), st, "", "test", "")
+			return line.ForceRelease(within(t), s.Store(), st, "", "test", "")
 		},
 	} {
 		s := lockSession(t, etcdtest.Root(t))
@@ -273,7 +274,7 @@ func TestLockCallsReturnByTheirContextInABlackHole(t *testing.T) {
 		"transfer":  func(ctx context.Context) error { return h.Transfer(ctx, "x.0123456789abcdef") },
 		"release":   h.Release,
 		"force": func(ctx context.Context) error {
-			return coord.ForceRelease(ctx, s.Store(), coord.ClaimState{Owner: "x", Token: 1, Key: "x"}, "", "", "")
+			return line.ForceRelease(ctx, s.Store(), line.State{Owner: "x", Token: 1, Key: "x"}, "", "", "")
 		},
 	}
 	returned := make(chan string, len(calls))
@@ -377,7 +378,7 @@ func TestAReleaseGoesOnBehindItsCaller(t *testing.T) {
 	wantErr(t, "the caller that leaves", h.Release(ctx), coord.ErrUnknown)
 	close(answer)
 	done(t, "the hold is over", h.Done())
-	st, err := coord.LockState(within(t), s.Store(), "deploy")
+	st, err := line.LockState(within(t), s.Store(), "deploy")
 	if err != nil || st.Owner != "" {
 		t.Errorf("owned by %q, %v", st.Owner, err)
 	}

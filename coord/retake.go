@@ -3,6 +3,8 @@ package coord
 import (
 	"context"
 	"fmt"
+
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // TakeUp goes on with a claim that the session acquired, perhaps in another process
@@ -16,7 +18,7 @@ func (l *Lock) TakeUp(ctx context.Context, token Token, nonce string) (*Hold, er
 	}
 	h, err := l.c.takeUp(ctx, token, nonce)
 	if err != nil {
-		return nil, fmt.Errorf("take up %s: %w", l.c.keys.What, err)
+		return nil, fmt.Errorf("take up %s: %w", l.c.Keys.What, err)
 	}
 	return h, nil
 }
@@ -27,17 +29,17 @@ func (s *Semaphore) TakeUp(ctx context.Context, token Token, nonce string) (*Hol
 }
 
 func (c *claimable) takeUp(ctx context.Context, token Token, nonce string) (*Hold, error) {
-	v, err := c.read(ctx)
+	v, err := c.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	fenced := error(&FencedError{Key: v.slots[0].key, Wanted: token, Current: Token(v.slots[0].rev)})
-	for _, s := range v.slots {
+	fenced := error(&FencedError{Key: v.Slots[0].Key, Wanted: token, Current: Token(v.Slots[0].Rev)})
+	for _, s := range v.Slots {
 		switch {
-		case Token(s.rev) != token || s.Owner == "":
+		case Token(s.Rev) != token || s.Owner == "":
 		case s.Owner != c.s.id:
 			fenced = fmt.Errorf("%w: token %s is of session %s, not of %s", ErrFenced, token, s.Owner, c.s.id)
-		case nonce != "" && nonce != s.nonce:
+		case nonce != "" && nonce != s.Nonce:
 			fenced = fmt.Errorf("%w: token %s has another nonce than %q", ErrFenced, token, nonce)
 		default:
 			return c.retake(s)
@@ -47,7 +49,7 @@ func (c *claimable) takeUp(ctx context.Context, token Token, nonce string) (*Hol
 }
 
 // retake makes a claim ours to use that is ours already.
-func (c *claimable) retake(s slotView) (*Hold, error) {
-	a := &acquisition{claimable: c, me: claimer{sid: c.s.id, rev: c.s.createRev, nonce: s.nonce}}
-	return a.hold(s.key, s.rev)
+func (c *claimable) retake(s line.Slot) (*Hold, error) {
+	a := &acquisition{claimable: c, me: line.Claimant{Session: c.s.id, Rev: c.s.createRev, Nonce: s.Nonce}}
+	return a.hold(s.Key, s.Rev)
 }

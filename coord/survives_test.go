@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // withPassword turns authentication on and returns a function that makes clients
@@ -149,7 +150,7 @@ func TestSurvives_50_IsolatedMemberIsNotBelieved(t *testing.T) {
 		for name, ask := range map[string]func(context.Context) error{
 			"verify": i.hold.Verify,
 			"state":  func(ctx context.Context) error { _, err := coord.NewLock(i.s, "l").State(ctx); return err },
-			"names":  func(ctx context.Context) error { _, err := coord.LockNames(ctx, i.s.Store()); return err },
+			"names":  func(ctx context.Context) error { _, err := line.LockNames(ctx, i.s.Store()); return err },
 			"get":    func(ctx context.Context) error { _, err := i.s.Store().Get(ctx, keyOf(i.s)); return err },
 			"read": func(ctx context.Context) error {
 				_, err := i.s.Store().Read(ctx, clientv3.OpGet(keyOf(i.s)))
@@ -194,15 +195,15 @@ func TestSurvives_52_ReadsOfASilentEtcdEndAsErrors(t *testing.T) {
 	must(t, err)
 	proxies, eps := proxyBefore(t, server.Endpoints()[0])
 	store := newStore(t, etcdtest.NewClient(t, eps), root)
-	if st, err := coord.LockState(within(t), store, "l"); err != nil || st.Owner != holder.ID() {
+	if st, err := line.LockState(within(t), store, "l"); err != nil || st.Owner != holder.ID() {
 		t.Fatalf("before: got %+v, %v", st, err)
 	}
 	proxies[0].Pause()
 	const bound = 20 * time.Second // 3 s each, on a busy machine
 	for name, ask := range map[string]func(context.Context) error{
-		"lock state":   func(ctx context.Context) error { _, err := coord.LockState(ctx, store, "l"); return err },
-		"leader state": func(ctx context.Context) error { _, err := coord.LeadershipState(ctx, store, "e"); return err },
-		"lock names":   func(ctx context.Context) error { _, err := coord.LockNames(ctx, store); return err },
+		"lock state":   func(ctx context.Context) error { _, err := line.LockState(ctx, store, "l"); return err },
+		"leader state": func(ctx context.Context) error { _, err := line.LeadershipState(ctx, store, "e"); return err },
+		"lock names":   func(ctx context.Context) error { _, err := line.LockNames(ctx, store); return err },
 		"get":          func(ctx context.Context) error { _, err := store.Get(ctx, root+"meta"); return err },
 		"list":         func(ctx context.Context) error { _, err := store.List(ctx, root+"locks/"); return err },
 		"usage":        func(ctx context.Context) error { _, _, err := store.Usage(ctx); return err },

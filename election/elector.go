@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // Elector is one candidate of an election. Create it with [New] and Run it once.
@@ -347,7 +348,7 @@ func (e *Elector) Verify(ctx context.Context) error {
 
 // Candidates lists the sessions that wait, first in line first.
 func (e *Elector) Candidates(ctx context.Context) ([]string, error) {
-	st, err := coord.LeadershipState(ctx, e.store, e.cfg.Name)
+	st, err := line.LeadershipState(ctx, e.store, e.cfg.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // Status is what an observer knows.
@@ -71,7 +72,7 @@ func (o *observer) run(ctx context.Context) {
 	last := State{Status: Unknown}
 	for try := 0; ctx.Err() == nil; {
 		asked := time.Now()
-		st, err := coord.LeadershipState(ctx, o.store, o.name)
+		st, err := line.LeadershipState(ctx, o.store, o.name)
 		switch {
 		case err == nil:
 			try = 0
@@ -91,7 +92,7 @@ func (o *observer) run(ctx context.Context) {
 }
 
 // stateOf judges a claim's state, as it was or became since it was asked for.
-func stateOf(st coord.ClaimState, asked time.Time) State {
+func stateOf(st line.State, asked time.Time) State {
 	if st.Owner == "" || /*mutant:observer-owner-gone*/ st.OwnerGone {
 		return State{Status: None, AsOf: asked}
 	}
@@ -100,7 +101,7 @@ func stateOf(st coord.ClaimState, asked time.Time) State {
 
 // watch returns a channel that is closed when the leader's key or its owner's
 // session may have changed behind what was read, and a function that joins it.
-func (o *observer) watch(ctx context.Context, st coord.ClaimState, ok bool) (<-chan struct{}, func()) {
+func (o *observer) watch(ctx context.Context, st line.State, ok bool) (<-chan struct{}, func()) {
 	changed := make(chan struct{})
 	if !ok {
 		return changed, func() {}

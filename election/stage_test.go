@@ -11,10 +11,10 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // within turns a hang into a failure, nothing else.
@@ -140,7 +140,7 @@ func receive[T any](t testing.TB, what string, ch <-chan T) T {
 func (s *stage) candidates(n int) []string {
 	s.t.Helper()
 	for ctx := within(s.t); ; {
-		st, err := coord.LeadershipState(ctx, s.store, "e")
+		st, err := line.LeadershipState(ctx, s.store, "e")
 		if err != nil {
 			s.t.Fatalf("%d candidates: got %+v, %v", n, st, err)
 		}
@@ -160,9 +160,9 @@ func (s *stage) revoke(sid string) {
 }
 
 // leader reads who leads.
-func (s *stage) leader() coord.ClaimState {
+func (s *stage) leader() line.State {
 	s.t.Helper()
-	st, err := coord.LeadershipState(within(s.t), s.store, "e")
+	st, err := line.LeadershipState(within(s.t), s.store, "e")
 	must(s.t, err)
 	return st
 }

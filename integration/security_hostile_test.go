@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -194,11 +195,11 @@ func hostileListings(t *testing.T, q *workqueue.Queue, cl *clientv3.Client, root
 	mustDo(t, err)
 	queues := workqueue.Queues{Client: cl, Root: root}
 	for name, list := range map[string]func() error{
-		"locks":     func() error { _, err := coord.LockNames(bounded(t), store); return err },
-		"elections": func() error { _, err := coord.ElectionNames(bounded(t), store); return err },
+		"locks":     func() error { _, err := line.LockNames(bounded(t), store); return err },
+		"elections": func() error { _, err := line.ElectionNames(bounded(t), store); return err },
 		"queues":    func() error { _, err := queues.Names(bounded(t)); return err },
-		"lock":      func() error { _, err := coord.LockState(bounded(t), store, "l"); return err },
-		"election":  func() error { _, err := coord.LeadershipState(bounded(t), store, "e"); return err },
+		"lock":      func() error { _, err := line.LockState(bounded(t), store, "l"); return err },
+		"election":  func() error { _, err := line.LeadershipState(bounded(t), store, "e"); return err },
 	} {
 		if err := list(); err != nil {
 			t.Errorf("list %s: %v", name, err)

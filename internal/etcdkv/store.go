@@ -1,3 +1,5 @@
+// Package etcdkv is all access to etcd: reads, watches, leases, and Txns as plain values.
+// It notices when etcd's history goes back. Whoever writes goes through package lane.
 package etcdkv
 
 import (

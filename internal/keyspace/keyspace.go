@@ -1,3 +1,5 @@
+// Package keyspace builds and parses every key of Leasekit, and the heads of the records
+// that lie there. It is pure: it knows no etcd and no clock.
 package keyspace
 
 import (

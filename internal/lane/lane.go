@@ -1,3 +1,5 @@
+// Package lane sends Txns in lanes, many in one request: each is applied at most once,
+// and what became of it is told truly, whatever gets lost.
 package lane
 
 import (

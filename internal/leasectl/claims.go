@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // claimNoun is what locks, elections and semaphores have in common: claims under a name, and who waits for them.
@@ -20,8 +21,8 @@ type claimNoun struct {
 	noun, plural string
 	owner, line  string // the headings of who has it and of who waits
 	held, free   string // the states
-	state        func(context.Context, *etcdkv.Store, string) (coord.ClaimState, error)
-	states       func(context.Context, *etcdkv.Store) ([]coord.ClaimState, error)
+	state        func(context.Context, *etcdkv.Store, string) (line.State, error)
+	states       func(context.Context, *etcdkv.Store) ([]line.State, error)
 	claim        func(s *coord.Session, name string, permits int) holdable
 	dir          string // under the root, where its keys are
 	permits      bool   // a name has several claims, by number
@@ -37,12 +38,12 @@ type holdable interface {
 var (
 	lockNoun = claimNoun{
 		noun: "lock", plural: "locks", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-		state: coord.LockState, states: coord.LockStates, dir: "locks/",
+		state: line.LockState, states: line.LockStates, dir: "locks/",
 		claim: func(s *coord.Session, name string, _ int) holdable { return coord.NewLock(s, name) },
 	}
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
-		state: coord.LeadershipState, states: coord.ElectionStates, dir: "elections/",
+		state: line.LeadershipState, states: line.ElectionStates, dir: "elections/",
 		claim: func(s *coord.Session, name string, _ int) holdable { return s.Leadership(name) },
 	}
 )
@@ -64,7 +65,7 @@ type claimItem struct {
 	Revision string    `json:"revision"`
 }
 
-func (n claimNoun) item(st coord.ClaimState) claimItem {
+func (n claimNoun) item(st line.State) claimItem {
 	item := claimItem{
 		Name: st.Name, State: n.free, Owner: st.Owner, Gone: st.OwnerGone, Since: st.Since, Waiters: st.Waiters, Key: st.Key,
 		ForcedBy: st.ForcedBy, Reason: st.Reason, Revision: strconv.FormatInt(st.Revision, 10),
@@ -147,7 +148,7 @@ func (a *app) withStore(ctx context.Context, f func(*connection, *etcdkv.Store) 
 }
 
 // readClaim reads a claim that must exist: held, waited for, or freed by force.
-func (a *app) readClaim(ctx context.Context, s *etcdkv.Store, n claimNoun, name string) (coord.ClaimState, error) {
+func (a *app) readClaim(ctx context.Context, s *etcdkv.Store, n claimNoun, name string) (line.State, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	st, err := n.state(ctx, s, name)

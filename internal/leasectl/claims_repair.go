@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // claimRepair takes a claim from its owner, on somebody's behalf.
@@ -74,7 +74,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if o.to == "" {
 			to = "" // not the one shown: whoever is first by then
 		}
-		if err := coord.ForceRelease(bounded, s, seen, to, actor(), o.reason); err != nil {
+		if err := line.ForceRelease(bounded, s, seen, to, actor(), o.reason); err != nil {
 			return err
 		}
 		return told(r.ref(name)+" "+r.past, a.printClaimRepaired(bounded, format, r, s, name))
@@ -82,7 +82,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 }
 
 // check returns whom the claim would go to, or the error that the repair would end with.
-func (r claimRepair) check(name string, seen coord.ClaimState, o claimRepairOptions) (to string, err error) {
+func (r claimRepair) check(name string, seen line.State, o claimRepairOptions) (to string, err error) {
 	try := "leasectl " + r.plural + " get " + escape.Shell(name)
 	switch {
 	case seen.Owner == "":

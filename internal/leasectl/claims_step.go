@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // acquiredItem is a claim that a script has made, in JSON. Token is a string: it may exceed what a JSON number keeps
@@ -150,11 +151,11 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 }
 
 // find reads the claim of a token: a permit is known by its token too, whatever its number.
-func (n claimNoun) find(s *etcdkv.Store, ctx context.Context, arg string, token coord.Token) (st coord.ClaimState, err error) {
+func (n claimNoun) find(s *etcdkv.Store, ctx context.Context, arg string, token coord.Token) (st line.State, err error) {
 	if _, err := parsePermitRef(arg); !n.permits || err == nil {
 		return n.state(ctx, s, arg)
 	}
-	states, err := coord.SemaphoreState(ctx, s, semaphoreName(arg))
+	states, err := line.SemaphoreState(ctx, s, semaphoreName(arg))
 	for _, st = range states {
 		if coord.Token(st.Token) == token {
 			break

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -29,10 +29,10 @@ type lookup func(ctx context.Context, client *clientv3.Client, store *etcdkv.Sto
 var lookups = map[string]lookup{
 	"QUEUE":     completeQueues,
 	"QUEUE/ID":  completeJobs,
-	"locks":     completeNames(coord.LockNames),
-	"lock":      completeNames(coord.LockNames),
-	"elections": completeNames(coord.ElectionNames),
-	"SEMAPHORE": completeNames(coord.SemaphoreNames),
+	"locks":     completeNames(line.LockNames),
+	"lock":      completeNames(line.LockNames),
+	"elections": completeNames(line.ElectionNames),
+	"SEMAPHORE": completeNames(line.SemaphoreNames),
 	"SESSION":   completeSessions,
 	"WORKER":    completeSessions,
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -199,7 +200,7 @@ func (r *doctorRig) leader(name string) string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	st, err := coord.LeadershipState(r.Context(), store, name)
+	st, err := line.LeadershipState(r.Context(), store, name)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -3,8 +3,8 @@ package leasectl
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 func newElectionsTransfer(a *app) *cobra.Command {
@@ -29,7 +29,7 @@ is accepted any more.`,
 }
 
 // successor finds the candidate that --to names.
-func successor(seen coord.ClaimState, name, id string) (string, error) {
+func successor(seen line.State, name, id string) (string, error) {
 	sid, err := seen.Waiter(id)
 	if err != nil {
 		return "", &failure{err: err, try: "leasectl elections get " + escape.Shell(name) + " -o json"}

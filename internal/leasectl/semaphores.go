@@ -12,11 +12,12 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 var semaphoreNoun = claimNoun{
 	noun: "semaphore", plural: "semaphores", owner: "OWNER", line: "WAITERS", held: "held", free: "free",
-	state: permitState, states: coord.SemaphoreStates, dir: "semaphores/", permits: true,
+	state: permitState, states: line.SemaphoreStates, dir: "semaphores/", permits: true,
 	claim: func(s *coord.Session, name string, permits int) holdable { return coord.NewSemaphore(s, name, permits) },
 }
 
@@ -64,21 +65,21 @@ func parsePermitRef(arg string) (permitRef, error) {
 }
 
 // permitState reads one permit; one that nobody has is free.
-func permitState(ctx context.Context, s *etcdkv.Store, arg string) (coord.ClaimState, error) {
+func permitState(ctx context.Context, s *etcdkv.Store, arg string) (line.State, error) {
 	ref, err := parsePermitRef(arg)
 	if err != nil {
-		return coord.ClaimState{}, err
+		return line.State{}, err
 	}
-	states, err := coord.SemaphoreState(ctx, s, ref.name)
+	states, err := line.SemaphoreState(ctx, s, ref.name)
 	if err != nil {
-		return coord.ClaimState{}, err
+		return line.State{}, err
 	}
 	for _, st := range states {
 		if st.Permit == ref.number {
 			return st, nil
 		}
 	}
-	return coord.ClaimState{Name: ref.name, Permit: ref.number}, nil
+	return line.State{Name: ref.name, Permit: ref.number}, nil
 }
 
 // semaphoreName is the name that an argument says which names no permit, as get takes it.
@@ -94,8 +95,8 @@ func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items
 	if many != nil {
 		ref.name = semaphoreName(arg)
 	}
-	states, err := coord.SemaphoreState(ctx, s, ref.name)
-	states = slices.DeleteFunc(states, func(st coord.ClaimState) bool { return many == nil && st.Permit != ref.number })
+	states, err := line.SemaphoreState(ctx, s, ref.name)
+	states = slices.DeleteFunc(states, func(st line.State) bool { return many == nil && st.Permit != ref.number })
 	if err == nil && len(states) == 0 {
 		err = &failure{code: exitNotFound, err: fmt.Errorf("nobody has or waits for a permit of semaphore %q", arg), try: "leasectl semaphores ls"}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
+	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -169,7 +170,7 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 	if err != nil {
 		return
 	}
-	st, err := coord.LeadershipState(ctx, store, q.DispatcherElection())
+	st, err := line.LeadershipState(ctx, store, q.DispatcherElection())
 	if err == nil && (st.Owner == "" || st.OwnerGone) {
 		log.line("queue %s is in mode dispatch and nobody dispatches it; try: leasectl dispatch %s", q.Name(), escape.Shell(q.Name()))
 	}

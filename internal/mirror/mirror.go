@@ -1,3 +1,5 @@
+// Package mirror keeps prefixes of etcd in memory: list, then watch. What it shows is a
+// hint; the Txn decides.
 package mirror
 
 import (

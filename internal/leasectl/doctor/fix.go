@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -41,14 +42,14 @@ func onQueue(queue, id string, rev int64, act func(*workqueue.Queue, context.Con
 // forceRelease takes a lock, as long as it is the claim that was found.
 func forceRelease(name string, token coord.Token) repair {
 	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
-		st, err := coord.LockState(ctx, e.store, name)
+		st, err := line.LockState(ctx, e.store, name)
 		if err != nil {
 			return "", err
 		}
 		if coord.Token(st.Token) != token {
 			return "", fmt.Errorf("lock %s: %w: its token is %s, not %s", name, workqueue.ErrConflict, coord.Token(st.Token), token)
 		}
-		if err := coord.ForceRelease(ctx, e.store, st, "", by.Actor, by.Reason); err != nil {
+		if err := line.ForceRelease(ctx, e.store, st, "", by.Actor, by.Reason); err != nil {
 			return "", err
 		}
 		return "lock " + named(name), nil

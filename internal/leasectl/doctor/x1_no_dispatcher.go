@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -43,7 +43,7 @@ func (e *Exam) leaderStays(ctx context.Context, name string, c *claim) (map[stri
 	if c != nil && c.key != "" {
 		return map[string]int64{c.key: c.rev}, nil
 	}
-	st, err := coord.LeadershipState(ctx, e.store, name)
+	st, err := line.LeadershipState(ctx, e.store, name)
 	if err != nil {
 		return nil, err
 	}

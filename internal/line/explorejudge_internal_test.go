@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"slices"
@@ -97,7 +97,7 @@ func (p *lockPlay) hear(m *lockMessage, rev int64) error {
 			return p.gone(m.who)
 		}
 	case m.builder == "take" && rev > 0:
-		a.hold, a.entry = etcdkv.Fence{Key: p.keys.Slot(m.slot), Token: rev, Nonce: m.me.nonce}, ""
+		a.hold, a.entry = etcdkv.Fence{Key: p.Keys.Slot(m.slot), Token: rev, Nonce: m.me.Nonce}, ""
 	case m.builder == "enqueue" && rev > 0:
 		a.entRev = rev
 	case m.builder == "take" || m.builder == "enqueue":
@@ -119,7 +119,7 @@ func (p *lockPlay) hear(m *lockMessage, rev int64) error {
 // gone is a call that ended without a permit: then nothing of it may be left.
 func (p *lockPlay) gone(who int) error {
 	for i, s := range p.told.slots {
-		if s.owner == who && s.nonce == p.actors[who].me.nonce && p.lives(who) {
+		if s.owner == who && s.nonce == p.actors[who].me.Nonce && p.lives(who) {
 			return lockViolation("%s holds permit %d, and nobody knows", p.actors[who].name, i)
 		}
 	}
@@ -138,7 +138,7 @@ func (p *lockPlay) judge(m *lockMessage, was *lockPlay, rev int64) error {
 		if rev <= s.token {
 			return lockViolation("%s holds permit %d under token %d, behind token %d", who, m.slot, rev, s.token)
 		}
-		*s = slotSpec{owner: m.who, nonce: m.me.nonce, token: rev}
+		*s = slotSpec{owner: m.who, nonce: m.me.Nonce, token: rev}
 		p.told.wants[m.who] = ""
 		return nil
 	case "enqueue":
@@ -165,12 +165,12 @@ func (p *lockPlay) judgeTake(m *lockMessage, was *lockPlay) error {
 		return lockViolation("permit %d is claimed by %s, whose session has ended", m.slot, who)
 	case s.owner >= 0 && was.lives(s.owner):
 		return lockViolation("permit %d is taken from %s, which lives", m.slot, p.actors[s.owner].name)
-	case m.entry != "" && was.told.wants[m.who] != m.me.nonce:
+	case m.entry != "" && was.told.wants[m.who] != m.me.Nonce:
 		return lockViolation("permit %d is claimed by %s, which does not wait any more", m.slot, who)
 	case s.owner < 0 && !s.free && m.entry == "" && was.waiting() >= 0:
 		return lockViolation("%s takes permit %d past %s, which waits", who, m.slot, p.actors[was.waiting()].name)
 	}
-	return p.onlyOne(m.who, m.me.nonce, m.slot)
+	return p.onlyOne(m.who, m.me.Nonce, m.slot)
 }
 
 // onlyOne refuses a second permit for one call.
@@ -197,14 +197,14 @@ func (p *lockPlay) judgeEnqueue(m *lockMessage, was *lockPlay) error {
 	if !was.lives(m.who) {
 		return lockViolation("%s waits in line although its session has ended", p.actors[m.who].name)
 	}
-	p.told.wants[m.who] = m.me.nonce
+	p.told.wants[m.who] = m.me.Nonce
 	return nil
 }
 
 // judgeGiving judges a permit that is handed to another, or to nobody.
 func (p *lockPlay) judgeGiving(m *lockMessage, was *lockPlay, s *slotSpec, rev int64) error {
 	if m.heir < 0 {
-		there := p.etcd.Lookup(p.keys.Slot(m.slot)) != nil
+		there := p.etcd.Lookup(p.Keys.Slot(m.slot)) != nil
 		if i := was.waiting(); !there && i >= 0 {
 			return lockViolation("permit %d is given to nobody, while %s waits", m.slot, p.actors[i].name)
 		}
@@ -215,25 +215,25 @@ func (p *lockPlay) judgeGiving(m *lockMessage, was *lockPlay, s *slotSpec, rev i
 	switch {
 	case !was.lives(m.heir):
 		return lockViolation("permit %d is handed to %s, whose session has ended", m.slot, heir)
-	case was.told.wants[m.heir] != m.me.nonce:
+	case was.told.wants[m.heir] != m.me.Nonce:
 		return lockViolation("permit %d is handed to %s, which does not wait any more", m.slot, heir)
 	}
-	*s = slotSpec{owner: m.heir, nonce: m.me.nonce, token: rev}
+	*s = slotSpec{owner: m.heir, nonce: m.me.Nonce, token: rev}
 	p.told.wants[m.heir] = ""
-	return p.onlyOne(m.heir, m.me.nonce, m.slot)
+	return p.onlyOne(m.heir, m.me.Nonce, m.slot)
 }
 
 // consistent holds what is in etcd against the spec.
 func (p *lockPlay) consistent() error {
 	v := p.view()
 	for i, s := range p.told.slots {
-		got := v.slots[i]
-		if p.actorOf(got.Owner) != s.owner || s.owner >= 0 && (got.nonce != s.nonce || got.rev != s.token) || s.owner < 0 && s.free != (got.rev > 0) {
+		got := v.Slots[i]
+		if p.actorOf(got.Owner) != s.owner || s.owner >= 0 && (got.Nonce != s.nonce || got.Rev != s.token) || s.owner < 0 && s.free != (got.Rev > 0) {
 			return lockViolation("permit %d is of %q in its record, of actor %d in truth", i, got.Owner, s.owner)
 		}
 	}
 	for i, nonce := range p.told.wants {
-		waits := slices.ContainsFunc(v.entries, func(e entryView) bool { return p.actorOf(e.Session) == i && e.Claim == nonce })
+		waits := slices.ContainsFunc(v.Entries, func(e Entry) bool { return p.actorOf(e.Session) == i && e.Claim == nonce })
 		if nonce != "" && !waits {
 			return lockViolation("%s waits without an entry", p.actors[i].name)
 		}

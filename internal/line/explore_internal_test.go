@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"encoding/binary"
@@ -63,7 +63,7 @@ func (set lockSet) choices(p *lockPlay) (lines []string) {
 		if slices.ContainsFunc(p.late, func(m *lockMessage) bool { return m.who == i }) {
 			lines = append(lines, "late "+a.name)
 		}
-		if a.me.sid == "" {
+		if a.me.Session == "" {
 			continue
 		}
 		if set.isLive() {

@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"fmt"
@@ -28,10 +28,10 @@ func (p *lockPlay) send(verb string, who int, args []string) error {
 		if a.wants {
 			return errLockCannot
 		}
-		a.me.nonce = p.nonce(who, a)
+		a.me.Nonce = p.nonce(who, a)
 		a.wants, a.quits, a.entry, a.hold = true, false, "", etcdkv.Fence{}
 		a.gave, a.followed, a.closing = false, false, nil
-		p.sendTake(m, slotView{key: p.keys.Slot(int(args[0][0] - '0'))}, a)
+		p.sendTake(m, Slot{Key: p.Keys.Slot(int(args[0][0] - '0'))}, a)
 	case "next", "seize":
 		if err := p.sendNext(m, v, a); err != nil {
 			return err
@@ -70,33 +70,33 @@ func (p *lockPlay) nonce(who int, a *lockActor) string {
 	return fmt.Sprintf("%016x", 0x100*(who+1)+a.opened)
 }
 
-func (p *lockPlay) sendTake(m *lockMessage, s slotView, a *lockActor) {
-	m.builder, m.slot, m.owner, m.me, m.entry = "take", p.slotOf(s.key), p.actorOf(s.Owner), a.me, a.entry
-	m.txn = p.take(s, a.me, a.entry, a.entRev, time.Time{})
+func (p *lockPlay) sendTake(m *lockMessage, s Slot, a *lockActor) {
+	m.builder, m.slot, m.owner, m.me, m.entry = "take", p.slotOf(s.Key), p.actorOf(s.Owner), a.me, a.entry
+	m.txn = p.Take(s, a.me, a.entry, a.entRev, time.Time{})
 }
 
 // sendNext is one step of acquisition.run.
-func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
+func (p *lockPlay) sendNext(m *lockMessage, v View, a *lockActor) error {
 	if !a.wants || a.quits || !(a.hold == etcdkv.Fence{}) {
 		return errLockCannot
 	}
 	if m.verb == "seize" {
-		for i := range v.slots {
-			v.slots[i].dead = true
+		for i := range v.Slots {
+			v.Slots[i].dead = true
 		}
 	}
-	switch step, slot, _ := v.decide(a.entry, a.me.nonce); step {
-	case stepGranted:
-		a.hold, a.entry = etcdkv.Fence{Key: slot.key, Token: slot.rev, Nonce: a.me.nonce}, ""
-	case stepGone:
+	switch step, slot, _ := v.Decide(a.entry, a.me.Nonce); step {
+	case StepGranted:
+		a.hold, a.entry = etcdkv.Fence{Key: slot.Key, Token: slot.Rev, Nonce: a.me.Nonce}, ""
+	case StepGone:
 		a.entry = ""
-	case stepTake:
+	case StepTake:
 		p.sendTake(m, slot, a)
-	case stepEnqueue:
+	case StepEnqueue:
 		a.lined++
-		a.entry, a.entRev = p.keys.Entry(a.me.sid, int64(a.lined)), 0
+		a.entry, a.entRev = p.Keys.Entry(a.me.Session, int64(a.lined)), 0
 		m.builder, m.me, m.entry = "enqueue", a.me, a.entry
-		m.txn = p.enqueue(v, a.me, a.entry, clientv3.LeaseID(a.lease), time.Time{})
+		m.txn = p.Enqueue(v, a.me, a.entry, clientv3.LeaseID(a.lease), time.Time{})
 	default:
 		return errLockCannot // it waits
 	}
@@ -104,21 +104,21 @@ func (p *lockPlay) sendNext(m *lockMessage, v claimView, a *lockActor) error {
 }
 
 // sendQuit is one attempt of acquisition.leave.
-func (p *lockPlay) sendQuit(m *lockMessage, v claimView, a *lockActor) error {
+func (p *lockPlay) sendQuit(m *lockMessage, v View, a *lockActor) error {
 	if !a.wants || !(a.hold == etcdkv.Fence{}) || !p.isFixed(m.who) {
 		return errLockCannot
 	}
 	a.quits = true
-	for _, s := range v.slots {
-		if s.nonce == a.me.nonce {
-			p.sendRelease(m, etcdkv.Fence{Key: s.key, Token: s.rev, Nonce: s.nonce}, v)
+	for _, s := range v.Slots {
+		if s.Nonce == a.me.Nonce {
+			p.sendRelease(m, etcdkv.Fence{Key: s.Key, Token: s.Rev, Nonce: s.Nonce}, v)
 			return nil
 		}
 	}
-	for _, e := range v.entries {
-		if e.Claim == a.me.nonce {
-			m.builder, m.me, m.entry = "withdraw", a.me, e.key
-			m.txn = p.withdraw(e.key, e.rev)
+	for _, e := range v.Entries {
+		if e.Claim == a.me.Nonce {
+			m.builder, m.me, m.entry = "withdraw", a.me, e.Key
+			m.txn = p.Withdraw(e.Key, e.Rev)
 			return nil
 		}
 	}
@@ -126,21 +126,21 @@ func (p *lockPlay) sendQuit(m *lockMessage, v claimView, a *lockActor) error {
 	return p.gone(m.who)
 }
 
-func (p *lockPlay) sendRelease(m *lockMessage, f etcdkv.Fence, v claimView) (wrote string) {
+func (p *lockPlay) sendRelease(m *lockMessage, f etcdkv.Fence, v View) (wrote string) {
 	m.builder, m.slot, m.fence = "release", p.slotOf(f.Key), f
-	if len(v.entries) > 0 {
-		m.heir, m.me, m.entry = p.actorOf(v.entries[0].Session), claimerOf(v.entries[0]), v.entries[0].key
+	if len(v.Entries) > 0 {
+		m.heir, m.me, m.entry = p.actorOf(v.Entries[0].Session), claimerOf(v.Entries[0]), v.Entries[0].Key
 	}
-	m.txn, wrote = p.release(f, v, time.Time{})
+	m.txn, wrote = p.Release(f, v, time.Time{})
 	return wrote
 }
 
-func claimerOf(e entryView) claimer {
-	return claimer{sid: e.Session, rev: e.SessionRev, nonce: e.Claim}
+func claimerOf(e Entry) Claimant {
+	return Claimant{Session: e.Session, Rev: e.SessionRev, Nonce: e.Claim}
 }
 
 // sendHolder is what a holder does, or an operator to it.
-func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []string) error {
+func (p *lockPlay) sendHolder(m *lockMessage, v View, a *lockActor, args []string) error {
 	f := a.hold
 	if m.verb == "force" {
 		f = p.actors[p.names[args[0]]].hold
@@ -154,7 +154,7 @@ func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []
 		m.txn = etcdkv.Txn{If: f.Cmps(), Then: []clientv3.Op{clientv3.OpPut("/data", a.name)}, Else: []clientv3.Op{clientv3.OpGet(f.Key)}}
 		return nil
 	}
-	if err := v.current(f); err != nil {
+	if err := v.Current(f); err != nil {
 		if m.verb != "force" { // told that it is fenced
 			a.hold, a.wants = etcdkv.Fence{}, false
 		}
@@ -164,18 +164,18 @@ func (p *lockPlay) sendHolder(m *lockMessage, v claimView, a *lockActor, args []
 	case "release":
 		p.closes(a, "release", args, p.sendRelease(m, f, v))
 	case "transfer":
-		e, err := v.waiter(p.actors[p.names[args[0]]].me.sid, "l")
+		e, err := v.Waiter(p.actors[p.names[args[0]]].me.Session, "l")
 		if err != nil {
 			return errLockCannot
 		}
-		m.builder, m.heir, m.me, m.entry = "transfer", p.names[args[0]], claimerOf(e), e.key
-		m.txn = p.transfer(f, e, time.Time{})
+		m.builder, m.heir, m.me, m.entry = "transfer", p.names[args[0]], claimerOf(e), e.Key
+		m.txn = p.Transfer(f, e, time.Time{})
 		p.closes(a, "transfer", args, e.Claim)
 	case "force":
-		heir := entryView{}
-		if len(v.entries) > 0 {
-			heir = v.entries[0]
-			m.heir, m.me, m.entry = p.actorOf(heir.Session), claimerOf(heir), heir.key
+		heir := Entry{}
+		if len(v.Entries) > 0 {
+			heir = v.Entries[0]
+			m.heir, m.me, m.entry = p.actorOf(heir.Session), claimerOf(heir), heir.Key
 		}
 		m.builder = "force"
 		m.txn = p.force(f, heir, holderRecord{By: "op"}, time.Time{})

@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// ClaimState is who holds a lock or a permit, or leads, and who waits for it.
-type ClaimState struct {
+// State is who holds a lock or a permit, or leads, and who waits for it.
+type State struct {
 	// Name is the lock's, election's or semaphore's.
 	Name string
 	// Permit is the permit's number, from 0; 0 for locks and elections.
@@ -46,7 +46,7 @@ type ClaimState struct {
 
 // Waiter finds one who waits: by session id, or by an identity that one waiting
 // session has. The error wraps [ErrInvalid] when it is nobody, or more than one.
-func (st ClaimState) Waiter(name string) (sid string, err error) {
+func (st State) Waiter(name string) (sid string, err error) {
 	var found []string
 	for _, w := range st.Waiters {
 		if w == name {
@@ -66,60 +66,60 @@ func (st ClaimState) Waiter(name string) (sid string, err error) {
 }
 
 // LockState reads, without a session, who holds a lock and who waits.
-func LockState(ctx context.Context, s *etcdkv.Store, name string) (ClaimState, error) {
+func LockState(ctx context.Context, s *etcdkv.Store, name string) (State, error) {
 	if err := keyspace.ValidateName("lock", name); err != nil {
-		return ClaimState{}, fmt.Errorf("read state: %w", err)
+		return State{}, fmt.Errorf("read state: %w", err)
 	}
-	return claimReader{s, s.Keys().LockKeys(name)}.state(ctx)
+	return Reader{s, s.Keys().LockKeys(name)}.State(ctx)
 }
 
 // LeadershipState reads, without a session, who leads an election and who waits.
-func LeadershipState(ctx context.Context, s *etcdkv.Store, name string) (ClaimState, error) {
+func LeadershipState(ctx context.Context, s *etcdkv.Store, name string) (State, error) {
 	if err := keyspace.ValidateName("election", name); err != nil {
-		return ClaimState{}, fmt.Errorf("read state: %w", err)
+		return State{}, fmt.Errorf("read state: %w", err)
 	}
-	return claimReader{s, s.Keys().ElectionKeys(name)}.state(ctx)
+	return Reader{s, s.Keys().ElectionKeys(name)}.State(ctx)
 }
 
 // SemaphoreState reads, without a session, who holds the permits of a semaphore, by
 // number, and who waits. A permit that was never held, or was given back, does not
 // show: how many there are is only known to those who use them.
-func SemaphoreState(ctx context.Context, s *etcdkv.Store, name string) ([]ClaimState, error) {
+func SemaphoreState(ctx context.Context, s *etcdkv.Store, name string) ([]State, error) {
 	if err := keyspace.ValidateName("semaphore", name); err != nil {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
-	c := claimReader{s, s.Keys().PermitKeys(name)}
-	v, err := c.read(ctx)
+	c := Reader{s, s.Keys().PermitKeys(name)}
+	v, err := c.Read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", c.keys.What, err)
+		return nil, fmt.Errorf("read %s: %w", c.Keys.What, err)
 	}
-	return statesOf(c.keys, v), nil
+	return statesOf(c.Keys, v), nil
 }
 
 // stateOf is what a view shows of one slot.
-func stateOf(k keyspace.ClaimKeys, v claimView, i int) ClaimState {
-	s := v.slots[i]
-	st := ClaimState{
-		Name: k.Name, Permit: i, Key: s.key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.rev,
-		ForcedBy: s.By, Reason: s.Reason, keys: k, nonce: s.nonce,
+func stateOf(k keyspace.ClaimKeys, v View, i int) State {
+	s := v.Slots[i]
+	st := State{
+		Name: k.Name, Permit: i, Key: s.Key, Owner: s.Owner, Since: s.Since, OwnerGone: s.dead, Revision: v.Rev,
+		ForcedBy: s.By, Reason: s.Reason, keys: k, nonce: s.Nonce,
 	}
 	if s.Owner != "" {
-		st.Token = s.rev
+		st.Token = s.Rev
 	}
-	for _, e := range v.entries {
+	for _, e := range v.Entries {
 		st.Waiters = append(st.Waiters, e.Session)
 	}
 	return st
 }
 
 // states are those of the slots that are there; of the first one where only waiters are.
-func statesOf(k keyspace.ClaimKeys, v claimView) (all []ClaimState) {
-	for i, s := range v.slots {
-		if s.rev != 0 {
+func statesOf(k keyspace.ClaimKeys, v View) (all []State) {
+	for i, s := range v.Slots {
+		if s.Rev != 0 {
 			all = append(all, stateOf(k, v, i))
 		}
 	}
-	if all == nil && len(v.entries) > 0 {
+	if all == nil && len(v.Entries) > 0 {
 		all = append(all, stateOf(k, v, 0))
 	}
 	return all
@@ -127,25 +127,25 @@ func statesOf(k keyspace.ClaimKeys, v claimView) (all []ClaimState) {
 
 // LockStates reads, without a session, all locks that are held or waited for, by name
 // and at one revision. It blocks as [Store.List] does.
-func LockStates(ctx context.Context, s *etcdkv.Store) ([]ClaimState, error) {
+func LockStates(ctx context.Context, s *etcdkv.Store) ([]State, error) {
 	return claimStates(ctx, s, s.Keys().Locks(), s.Keys().LockKeys)
 }
 
 // ElectionStates reads all elections that have a leader or candidates, as
 // [LockStates] does.
-func ElectionStates(ctx context.Context, s *etcdkv.Store) ([]ClaimState, error) {
+func ElectionStates(ctx context.Context, s *etcdkv.Store) ([]State, error) {
 	return claimStates(ctx, s, s.Keys().Elections(), s.Keys().ElectionKeys)
 }
 
 // SemaphoreStates reads the permits of all semaphores, as [LockStates] and
 // [SemaphoreState] do.
-func SemaphoreStates(ctx context.Context, s *etcdkv.Store) ([]ClaimState, error) {
+func SemaphoreStates(ctx context.Context, s *etcdkv.Store) ([]State, error) {
 	return claimStates(ctx, s, s.Keys().Semaphores(), s.Keys().PermitKeys)
 }
 
 // claimStates reads all claims under a prefix with two requests: their keys, and the
 // sessions as they were then.
-func claimStates(ctx context.Context, s *etcdkv.Store, prefix string, keys func(name string) keyspace.ClaimKeys) (all []ClaimState, err error) {
+func claimStates(ctx context.Context, s *etcdkv.Store, prefix string, keys func(name string) keyspace.ClaimKeys) (all []State, err error) {
 	resp, err := s.List(ctx, prefix)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", prefix, err)
@@ -165,13 +165,13 @@ func claimStates(ctx context.Context, s *etcdkv.Store, prefix string, keys func(
 			}
 		}
 		v := viewOf(k, slots, entries, resp.Header.Revision)
-		for i := range v.slots {
-			sl := &v.slots[i]
+		for i := range v.Slots {
+			sl := &v.Slots[i]
 			sl.dead = sl.Owner != "" && lives[sl.Owner] != sl.OwnerRev
 		}
 		all = append(all, statesOf(k, v)...)
 	}
-	slices.SortStableFunc(all, func(a, b ClaimState) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b State) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

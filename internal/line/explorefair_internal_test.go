@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"slices"
@@ -101,7 +101,7 @@ func (p *lockPlay) closeAgain(who int) error {
 	if !p.isFixed(who) {
 		return errLockCannot
 	}
-	if p.view().current(a.hold) == nil {
+	if p.view().Current(a.hold) == nil {
 		if p.lacks.noHandOff {
 			return errLockCannot
 		}
@@ -131,7 +131,7 @@ func (p *lockPlay) learn(who int) error {
 	if len(events) > 0 {
 		next = (*clientv3.Event)(events[0])
 	}
-	v, _ := followedBy(next, a.hold, a.closing.wrote)
+	v, _ := FollowedBy(next, a.hold, a.closing.wrote)
 	return p.tellClosed(who, v)
 }
 
@@ -164,7 +164,7 @@ func (p *lockPlay) follows(m *lockMessage, was *lockPlay) error {
 		}
 		for j := range p.actors {
 			a := &p.actors[j]
-			if a.hold.Key != p.keys.Slot(i) || int64(a.hold.Token) != before.token {
+			if a.hold.Key != p.Keys.Slot(i) || int64(a.hold.Token) != before.token {
 				continue
 			}
 			a.followed, a.next = true, ""
@@ -185,30 +185,30 @@ func (p *lockPlay) follows(m *lockMessage, was *lockPlay) error {
 // rests judges a world in which nothing happens any more by itself.
 func (p *lockPlay) rests() error {
 	free := false
-	for i, s := range p.view().slots {
+	for i, s := range p.view().Slots {
 		o := p.actorOf(s.Owner)
 		if o < 0 || s.dead {
 			free = true
 			continue
 		}
-		if h := p.actors[o].hold; h.Key != s.key || h.Nonce != s.nonce || int64(h.Token) != s.rev {
+		if h := p.actors[o].hold; h.Key != s.Key || h.Nonce != s.Nonce || int64(h.Token) != s.Rev {
 			return lockViolation("permit %d stays with the session of %s, and nobody has it", i, p.actors[o].name)
 		}
 	}
-	for _, e := range p.view().entries {
-		if o := p.actorOf(e.Session); o >= 0 && p.lives(o) && (p.actors[o].me.nonce != e.Claim || !p.actors[o].waits()) {
+	for _, e := range p.view().Entries {
+		if o := p.actorOf(e.Session); o >= 0 && p.lives(o) && (p.actors[o].me.Nonce != e.Claim || !p.actors[o].waits()) {
 			return lockViolation("an entry of %s stays in line, and nobody waits", p.actors[o].name)
 		}
 	}
 	for i := range p.actors {
 		a := &p.actors[i]
-		if a.me.sid == "" || !p.lives(i) {
+		if a.me.Session == "" || !p.lives(i) {
 			continue
 		}
 		switch {
 		case a.closing != nil:
 			return lockViolation("a %s of %s has no end", a.closing.verb, a.name)
-		case a.waits() && (free || len(p.view().slots) < p.keys.N):
+		case a.waits() && (free || len(p.view().Slots) < p.Keys.N):
 			return lockViolation("%s waits, and a permit is there", a.name)
 		}
 	}

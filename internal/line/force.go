@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 // ForceRelease takes a lock or a leadership from its owner, as long as it is the
 // very claim that seen shows, and hands it to the waiter with session to, or, where
 // to is "", to the first in line, or to nobody where nobody waits. Actor and reason
-// are kept with the claim: see [ClaimState]. The owner is fenced: it may still be
+// are kept with the claim: see [State]. The owner is fenced: it may still be
 // running, but no write of it is accepted any more, and it is told. It blocks until
 // the outcome is known or ctx ends: nil; [ErrFenced] when the claim has moved on;
 // [ErrRefused] when nobody holds it, or to does not wait for it; [ErrUnknown] when
 // ctx ended first.
-func ForceRelease(ctx context.Context, s *etcdkv.Store, seen ClaimState, to, actor, reason string) error {
+func ForceRelease(ctx context.Context, s *etcdkv.Store, seen State, to, actor, reason string) error {
 	if seen.Owner == "" {
 		return fmt.Errorf("%w: nobody holds %s", fault.ErrRefused, seen.keys.What)
 	}
@@ -35,21 +35,21 @@ func ForceRelease(ctx context.Context, s *etcdkv.Store, seen ClaimState, to, act
 }
 
 // forceWith tries until the outcome is known; why goes into the record.
-func forceWith(ctx context.Context, s *etcdkv.Store, c *lane.Committer, seen ClaimState, to string, why holderRecord) error {
-	txns := claimTxns{space: s.Keys(), keys: seen.keys}
+func forceWith(ctx context.Context, s *etcdkv.Store, c *lane.Committer, seen State, to string, why holderRecord) error {
+	txns := Txns{Space: s.Keys(), Keys: seen.keys}
 	fence := etcdkv.Fence{Key: seen.Key, Token: seen.Token, Nonce: seen.nonce}
 	for try := 0; ; try++ {
-		v, err := claimReader{s, seen.keys}.read(ctx)
+		v, err := Reader{s, seen.keys}.Read(ctx)
 		if err == nil {
-			if err := v.current(fence); err != nil {
+			if err := v.Current(fence); err != nil {
 				return err
 			}
-			heir := entryView{}
-			if len(v.entries) > 0 {
-				heir = v.entries[0]
+			heir := Entry{}
+			if len(v.Entries) > 0 {
+				heir = v.Entries[0]
 			}
 			if to != "" {
-				if heir, err = v.waiter(to, seen.keys.What); err != nil {
+				if heir, err = v.Waiter(to, seen.keys.What); err != nil {
 					return err
 				}
 			}
@@ -69,9 +69,9 @@ func forceWith(ctx context.Context, s *etcdkv.Store, c *lane.Committer, seen Cla
 // force hands a claim over on somebody's behalf, or frees it. A freed slot is put,
 // not deleted: it says who did it, and a waiter that comes in this moment finds
 // it changed.
-func (t claimTxns) force(f etcdkv.Fence, to entryView, why holderRecord, now time.Time) etcdkv.Txn {
+func (t Txns) force(f etcdkv.Fence, to Entry, why holderRecord, now time.Time) etcdkv.Txn {
 	rec := holderRecord{Nonce: keyspace.NewNonce(), By: why.By, Reason: why.Reason, Since: now.UTC().Truncate(time.Millisecond)}
-	if to.key == "" {
+	if to.Key == "" {
 		return etcdkv.Txn{
 			Origin: "force",
 			If:     f.Cmps(), //mutant:force-shown
@@ -79,7 +79,7 @@ func (t claimTxns) force(f etcdkv.Fence, to entryView, why holderRecord, now tim
 			Else:   []clientv3.Op{clientv3.OpGet(f.Key)},
 		}
 	}
-	txn := t.transfer(f, to, now)
+	txn := t.Transfer(f, to, now)
 	rec.Nonce, rec.Owner, rec.OwnerRev = to.Claim, to.Session, to.SessionRev
 	txn.Origin, txn.Then[0] = "force", clientv3.OpPut(f.Key, record(rec))
 	return txn

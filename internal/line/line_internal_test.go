@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"fmt"
@@ -77,15 +77,15 @@ func TestViewOfKeys(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			v := viewOf(tc.keys, tc.slots, tc.entries, 100)
 			got := ""
-			for _, s := range v.slots {
+			for _, s := range v.Slots {
 				state := "held"
 				if s.open() {
 					state = "open"
 				}
-				got += fmt.Sprintf("[%d %s %s %s]", s.rev, s.nonce, s.Owner, state)
+				got += fmt.Sprintf("[%d %s %s %s]", s.Rev, s.Nonce, s.Owner, state)
 			}
 			var who []string
-			for _, e := range v.entries {
+			for _, e := range v.Entries {
 				who = append(who, e.Session)
 			}
 			got += fmt.Sprintf(" %v %v", who, v.foreign)
@@ -97,28 +97,28 @@ func TestViewOfKeys(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
-	held, dead, free := slotView{holderRecord: holderRecord{Owner: sidA, OwnerRev: 7}, nonce: nonceA},
-		slotView{holderRecord: holderRecord{Owner: sidB, OwnerRev: 7}, nonce: nonceB, dead: true}, slotView{}
-	mine := slotView{holderRecord: holderRecord{Owner: sidC, OwnerRev: 7}, nonce: nonceC}
-	slots := func(views ...slotView) []slotView {
+	held, dead, free := Slot{holderRecord: holderRecord{Owner: sidA, OwnerRev: 7}, Nonce: nonceA},
+		Slot{holderRecord: holderRecord{Owner: sidB, OwnerRev: 7}, Nonce: nonceB, dead: true}, Slot{}
+	mine := Slot{holderRecord: holderRecord{Owner: sidC, OwnerRev: 7}, Nonce: nonceC}
+	slots := func(views ...Slot) []Slot {
 		for i := range views {
-			views[i].key = fmt.Sprint("slot", i)
+			views[i].Key = fmt.Sprint("slot", i)
 		}
 		return views
 	}
-	line := func(names ...string) (entries []entryView) {
+	line := func(names ...string) (entries []Entry) {
 		for _, n := range names {
-			entries = append(entries, entryView{key: n})
+			entries = append(entries, Entry{Key: n})
 		}
 		return entries
 	}
 	steps := map[step]string{
-		stepGranted: "granted", stepTake: "take", stepEnqueue: "enqueue", stepFollow: "follow", stepHead: "head", stepGone: "gone",
+		StepGranted: "granted", StepTake: "take", StepEnqueue: "enqueue", StepFollow: "follow", StepHead: "head", StepGone: "gone",
 	}
 	for _, tc := range []struct {
 		name  string
-		slots []slotView
-		line  []entryView
+		slots []Slot
+		line  []Entry
 		me    string
 		want  string
 	}{
@@ -145,9 +145,9 @@ func TestDecide(t *testing.T) {
 		{"permits: none is left for the third", slots(held, free, dead), line("x", "y", "me"), "me", "follow y"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, slot, before := claimView{slots: tc.slots, entries: tc.line}.decide(tc.me, nonceC)
+			s, slot, before := View{Slots: tc.slots, Entries: tc.line}.Decide(tc.me, nonceC)
 			got := steps[s]
-			if k := slot.key + before.key; k != "" {
+			if k := slot.Key + before.Key; k != "" {
 				got += " " + k
 			}
 			if got != tc.want {

@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"cmp"
@@ -43,8 +43,8 @@ const midClaim = "8888888888888888"
 type claimWorld struct {
 	t      *testing.T
 	client *clientv3.Client
-	claimTxns
-	me, owner, heir claimer
+	Txns
+	me, owner, heir Claimant
 	lease           clientv3.LeaseID
 	names           map[string]string // key -> its name in claimRaces
 }
@@ -54,12 +54,12 @@ func newClaimWorld(t *testing.T, client *clientv3.Client) *claimWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &claimWorld{t: t, client: client, claimTxns: claimTxns{space: space, keys: space.SemaphoreKeys("s", 2)}}
-	w.names = map[string]string{w.keys.Slot(0): "slot", w.keys.Slot(1): "other slot", w.entry(): "entry", w.heirEntry(): "heir entry", w.keys.Wait: "waiters"}
-	for name, c := range map[string]*claimer{"me": &w.me, "owner": &w.owner, "heir": &w.heir} {
-		c.sid, c.nonce = name+".0000000000000001", keyspace.NewNonce()
-		c.rev = w.put(space.Session(c.sid), "{}")
-		w.names[space.Session(c.sid)] = name
+	w := &claimWorld{t: t, client: client, Txns: Txns{Space: space, Keys: space.SemaphoreKeys("s", 2)}}
+	w.names = map[string]string{w.Keys.Slot(0): "slot", w.Keys.Slot(1): "other slot", w.entry(): "entry", w.heirEntry(): "heir entry", w.Keys.Wait: "waiters"}
+	for name, c := range map[string]*Claimant{"me": &w.me, "owner": &w.owner, "heir": &w.heir} {
+		c.Session, c.Nonce = name+".0000000000000001", keyspace.NewNonce()
+		c.Rev = w.put(space.Session(c.Session), "{}")
+		w.names[space.Session(c.Session)] = name
 	}
 	granted, err := client.Grant(t.Context(), 60)
 	if err != nil {
@@ -69,8 +69,8 @@ func newClaimWorld(t *testing.T, client *clientv3.Client) *claimWorld {
 	return w
 }
 
-func (w *claimWorld) entry() string     { return w.keys.Entry("me.0000000000000001", 1) }
-func (w *claimWorld) heirEntry() string { return w.keys.Entry("heir.0000000000000001", 1) }
+func (w *claimWorld) entry() string     { return w.Keys.Entry("me.0000000000000001", 1) }
+func (w *claimWorld) heirEntry() string { return w.Keys.Entry("heir.0000000000000001", 1) }
 
 func (w *claimWorld) put(key, value string, opts ...clientv3.OpOption) int64 {
 	w.t.Helper()
@@ -90,28 +90,28 @@ func (w *claimWorld) delete(key string) {
 
 // claimed puts slot 0 as a claim of the owner's.
 func (w *claimWorld) claimed() etcdkv.Fence {
-	key := w.keys.Slot(0)
-	rev := w.put(key, record(holderRecord{Nonce: midClaim, Owner: w.owner.sid, OwnerRev: w.owner.rev}))
+	key := w.Keys.Slot(0)
+	rev := w.put(key, record(holderRecord{Nonce: midClaim, Owner: w.owner.Session, OwnerRev: w.owner.Rev}))
 	return etcdkv.Fence{Key: key, Token: rev, Nonce: midClaim}
 }
 
 // waits puts the entry of me or the heir.
-func (w *claimWorld) waits(key string, who claimer) int64 {
-	return w.put(key, record(waiterRecord{Nonce: keyspace.NewNonce(), Session: who.sid, SessionRev: who.rev, Claim: who.nonce}), clientv3.WithLease(w.lease))
+func (w *claimWorld) waits(key string, who Claimant) int64 {
+	return w.put(key, record(waiterRecord{Nonce: keyspace.NewNonce(), Session: who.Session, SessionRev: who.Rev, Claim: who.Nonce}), clientv3.WithLease(w.lease))
 }
 
 // view reads the world as an acquisition would, without owners.
-func (w *claimWorld) view() claimView {
+func (w *claimWorld) view() View {
 	w.t.Helper()
-	resp, err := w.client.Get(w.t.Context(), w.keys.Root, clientv3.WithPrefix())
+	resp, err := w.client.Get(w.t.Context(), w.Keys.Root, clientv3.WithPrefix())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return strings.HasPrefix(string(kv.Key), w.keys.Wait) })
+	i := slices.IndexFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return strings.HasPrefix(string(kv.Key), w.Keys.Wait) })
 	if i < 0 {
 		i = len(resp.Kvs)
 	}
-	return viewOf(w.keys, resp.Kvs[:i], resp.Kvs[i:], resp.Header.Revision)
+	return viewOf(w.Keys, resp.Kvs[:i], resp.Kvs[i:], resp.Header.Revision)
 }
 
 // claimCase is one Txn in its own world.
@@ -124,29 +124,29 @@ type claimCase struct {
 
 var claimCases = []claimCase{
 	{"take an absent slot", "take", func(w *claimWorld) etcdkv.Txn {
-		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
+		return w.Take(w.view().Slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "me create ="}, []string{"slot me"}},
 	{"take a free slot", "take", func(w *claimWorld) etcdkv.Txn {
-		w.put(w.keys.Slot(0), record(holderRecord{Nonce: midClaim}))
-		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
+		w.put(w.Keys.Slot(0), record(holderRecord{Nonce: midClaim}))
+		return w.Take(w.view().Slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create ="}, []string{"slot me"}},
 	{"take from a dead owner", "take", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
-		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
+		return w.Take(w.view().Slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create =", livingOwner}, []string{"slot me"}},
 	{"take from a dead owner, after waiting", "take", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
 		rev := w.waits(w.entry(), w.me)
-		return w.take(w.view().slots[0], w.me, w.entry(), rev, time.Now())
+		return w.Take(w.view().Slots[0], w.me, w.entry(), rev, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "me create =", livingOwner, "entry mod ="}, []string{"slot me"}},
 	{"take what nobody can read", "take", func(w *claimWorld) etcdkv.Txn {
-		w.put(w.keys.Slot(0), "junk")
-		return w.take(w.view().slots[0], w.me, "", 0, time.Now())
+		w.put(w.Keys.Slot(0), "junk")
+		return w.Take(w.view().Slots[0], w.me, "", 0, time.Now())
 	}, []string{"slot mod =", "me create ="}, []string{"slot me"}},
 	{"enqueue", "enqueue", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
-		w.put(w.keys.Slot(1), record(holderRecord{Nonce: midClaim, Owner: w.heir.sid, OwnerRev: w.heir.rev}))
-		return w.enqueue(w.view(), w.me, w.entry(), w.lease, time.Now())
+		w.put(w.Keys.Slot(1), record(holderRecord{Nonce: midClaim, Owner: w.heir.Session, OwnerRev: w.heir.Rev}))
+		return w.Enqueue(w.view(), w.me, w.entry(), w.lease, time.Now())
 	}, []string{"entry create =", "me create =", "slot mod =", "other slot mod ="}, []string{"slot owner", "other slot heir", "entry me"}},
 	{"release to the first in line", "release", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
@@ -159,26 +159,26 @@ var claimCases = []claimCase{
 	}, []string{"slot mod =", "slot value >", "slot value <", "waiters create ="}, nil},
 	{"release among foreign keys", "release", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
-		w.put(w.keys.Wait+"foreign", "junk")
+		w.put(w.Keys.Wait+"foreign", "junk")
 		return w.released(f)
 	}, []string{"slot mod =", "slot value >", "slot value <"}, []string{"slot -", "waiters/foreign"}},
 	{"transfer", "transfer", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
 		w.waits(w.entry(), w.me)
 		w.waits(w.heirEntry(), w.heir)
-		return w.transfer(f, w.view().entries[1], time.Now())
+		return w.Transfer(f, w.view().Entries[1], time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "heir create =", "heir entry mod ="}, []string{"slot heir", "entry me"}},
 	{"withdraw", "withdraw", func(w *claimWorld) etcdkv.Txn {
 		w.claimed()
-		return w.withdraw(w.entry(), w.waits(w.entry(), w.me))
+		return w.Withdraw(w.entry(), w.waits(w.entry(), w.me))
 	}, []string{"entry mod ="}, []string{"slot owner"}},
 	{"take by force for a waiter", "force", func(w *claimWorld) etcdkv.Txn {
 		f := w.claimed()
 		w.waits(w.heirEntry(), w.heir)
-		return w.force(f, w.view().entries[0], holderRecord{By: "ana", Reason: "stuck"}, time.Now())
+		return w.force(f, w.view().Entries[0], holderRecord{By: "ana", Reason: "stuck"}, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <", "heir create =", "heir entry mod ="}, []string{"slot heir"}},
 	{"free by force", "force", func(w *claimWorld) etcdkv.Txn {
-		return w.force(w.claimed(), entryView{}, holderRecord{By: "ana"}, time.Now())
+		return w.force(w.claimed(), Entry{}, holderRecord{By: "ana"}, time.Now())
 	}, []string{"slot mod =", "slot value >", "slot value <"}, []string{"slot -"}},
 }
 
@@ -188,7 +188,7 @@ const livingOwner = "owner create !="
 func (w *claimWorld) make(tc claimCase, race string) etcdkv.Txn {
 	txn := tc.build(w)
 	if slices.Contains(tc.closes, livingOwner) && race != livingOwner {
-		w.delete(w.space.Session(w.owner.sid))
+		w.delete(w.Space.Session(w.owner.Session))
 	}
 	return txn
 }
@@ -267,24 +267,24 @@ func (w *claimWorld) holding(txn etcdkv.Txn) (held []bool) {
 // contents lists who holds and who waits, and what else there is.
 func (w *claimWorld) contents() (found []string) {
 	w.t.Helper()
-	resp, err := w.client.Get(w.t.Context(), w.keys.Root, clientv3.WithPrefix())
+	resp, err := w.client.Get(w.t.Context(), w.Keys.Root, clientv3.WithPrefix())
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	v := w.view()
 	for _, kv := range resp.Kvs {
-		name := cmp.Or(w.names[string(kv.Key)], strings.TrimPrefix(string(kv.Key), w.keys.Root))
-		for _, s := range v.slots {
-			if s.key == string(kv.Key) {
-				name += " " + cmp.Or(w.names[w.space.Session(s.Owner)], "-")
+		name := cmp.Or(w.names[string(kv.Key)], strings.TrimPrefix(string(kv.Key), w.Keys.Root))
+		for _, s := range v.Slots {
+			if s.Key == string(kv.Key) {
+				name += " " + cmp.Or(w.names[w.Space.Session(s.Owner)], "-")
 				if kv.Lease != 0 {
 					w.t.Errorf("the claim %s has a lease: it would die with its owner, and its fence with it", kv.Key)
 				}
 			}
 		}
-		for _, e := range v.entries {
-			if e.key == string(kv.Key) {
-				name += " " + w.names[w.space.Session(e.Session)]
+		for _, e := range v.Entries {
+			if e.Key == string(kv.Key) {
+				name += " " + w.names[w.Space.Session(e.Session)]
 			}
 		}
 		found = append(found, name)
@@ -356,7 +356,7 @@ func checkClaimRace(w *claimWorld, tc claimCase, i int, race string) {
 	}
 }
 
-// Every method of claimTxns that returns a Txn is in the table.
+// Every method of Txns that returns a Txn is in the table.
 func TestEveryClaimTxnIsInTheTable(t *testing.T) {
 	covered := map[string]bool{}
 	for _, tc := range claimCases {
@@ -397,6 +397,6 @@ func TestEveryClaimTxnIsInTheTable(t *testing.T) {
 
 // released is the Txn that gives a claim up as things are.
 func (w *claimWorld) released(f etcdkv.Fence) etcdkv.Txn {
-	txn, _ := w.release(f, w.view(), time.Now())
+	txn, _ := w.Release(f, w.view(), time.Now())
 	return txn
 }

@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"slices"
@@ -36,24 +36,24 @@ func FuzzClaimView(f *testing.F) {
 			entries = entries[1:]
 		}
 		v := viewOf(k, []*mvccpb.KeyValue{{Key: []byte(k.Only), Value: []byte(slot), ModRevision: 3}}, entries, 10)
-		if len(v.slots) != 1 || v.slots[0].rev != 3 {
-			t.Fatalf("slots %+v", v.slots)
+		if len(v.Slots) != 1 || v.Slots[0].Rev != 3 {
+			t.Fatalf("slots %+v", v.Slots)
 		}
-		if s := v.slots[0]; s.Owner != "" && (s.OwnerRev <= 0 || s.nonce == "") {
+		if s := v.Slots[0]; s.Owner != "" && (s.OwnerRev <= 0 || s.Nonce == "") {
 			t.Errorf("%q is owned by %+v, which could never be proven dead", slot, s)
 		}
-		if !slices.ContainsFunc(v.entries, func(e entryView) bool { return e.key == string(mine.Key) }) {
+		if !slices.ContainsFunc(v.Entries, func(e Entry) bool { return e.Key == string(mine.Key) }) {
 			t.Errorf("a sound entry is not seen beside %q", entry)
 		}
-		for _, e := range v.entries {
+		for _, e := range v.Entries {
 			if !e.sound() {
 				t.Errorf("%q stands in line", entry)
 			}
 		}
-		if s, _, _ := v.decide(string(mine.Key), nonce); s == stepGone || s == stepEnqueue {
+		if s, _, _ := v.Decide(string(mine.Key), nonce); s == StepGone || s == StepEnqueue {
 			t.Errorf("an entry that is there leads to step %d", s)
 		}
-		v.decide("", "fedcba9876543210")
+		v.Decide("", "fedcba9876543210")
 	})
 }
 

@@ -1,4 +1,4 @@
-package coord
+package line
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 
 // A lockPlay is a lock, or a semaphore, the sessions that want it, and etcd, as one
 // value: copying it copies the whole world. Everything that decides is the code under
-// test: viewOf, decide, current, and the builders of claimTxns. It is moved by lines:
+// test: viewOf, decide, current, and the builders of Txns. It is moved by lines:
 //
 //	send acquire s1 0      s1 asks for permit 0 without looking
 //	send next s1           s1 looks, and asks for what decide says
@@ -45,7 +45,7 @@ type lockPlay struct {
 
 // lockScript is what stays the same throughout.
 type lockScript struct {
-	claimTxns
+	Txns
 	names  map[string]int
 	drop   func(builder, compare string) bool
 	shrink bool // nonces
@@ -62,7 +62,7 @@ type lockFaults struct{ lost, expired, evicted, junk, restored, nonces, denied i
 // lockActor is one session, and its one call of Acquire at a time.
 type lockActor struct {
 	name   string
-	me     claimer
+	me     Claimant
 	lease  int64
 	wants  bool // a call is under way, or a permit is held
 	quits  bool // it gives up
@@ -90,7 +90,7 @@ type lockMessage struct {
 	fence   etcdkv.Fence
 	heir    int // -1: nobody
 	owner   int // of the slot as it was seen, -1: nobody
-	me      claimer
+	me      Claimant
 	entry   string
 }
 
@@ -130,17 +130,17 @@ func newLockPlay(permits int, names ...string) *lockPlay {
 	if permits > 1 {
 		keys = space.SemaphoreKeys("l", permits)
 	}
-	p := &lockPlay{lockScript: &lockScript{claimTxns: claimTxns{space: space, keys: keys}, names: map[string]int{}}}
+	p := &lockPlay{lockScript: &lockScript{Txns: Txns{Space: space, Keys: keys}, names: map[string]int{}}}
 	for range permits {
 		p.told.slots = append(p.told.slots, slotSpec{owner: -1})
 	}
 	for i, name := range names {
 		a := lockActor{name: name, lease: int64(100 + i)}
 		if name[0] == 's' {
-			a.me.sid = fmt.Sprintf("%s.%016x", name, i+1)
+			a.me.Session = fmt.Sprintf("%s.%016x", name, i+1)
 			must(p.etcd.Grant(a.lease, 60))
-			p.put(space.Session(a.me.sid), "{}", a.lease)
-			a.me.rev = p.etcd.Lookup(space.Session(a.me.sid)).CreateRevision
+			p.put(space.Session(a.me.Session), "{}", a.lease)
+			a.me.Rev = p.etcd.Lookup(space.Session(a.me.Session)).CreateRevision
 		}
 		p.names[name] = i
 		p.actors, p.told.wants = append(p.actors, a), append(p.told.wants, "")
@@ -170,25 +170,25 @@ func (p *lockPlay) copy() *lockPlay {
 }
 
 func (p *lockPlay) lives(i int) bool {
-	kv := p.etcd.Lookup(p.space.Session(p.actors[i].me.sid))
-	return kv != nil && kv.CreateRevision == p.actors[i].me.rev
+	kv := p.etcd.Lookup(p.Space.Session(p.actors[i].me.Session))
+	return kv != nil && kv.CreateRevision == p.actors[i].me.Rev
 }
 
 // view is what a look at the keys shows, owners included.
-func (p *lockPlay) view() claimView {
+func (p *lockPlay) view() View {
 	found := func(prefix string) *pb.RangeResponse {
 		r, err := p.etcd.Range(&pb.RangeRequest{Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix))})
 		must(err)
 		return r
 	}
-	slots := p.keys.Slots
-	if p.keys.Only != "" {
-		slots = p.keys.Only
+	slots := p.Keys.Slots
+	if p.Keys.Only != "" {
+		slots = p.Keys.Only
 	}
-	v := viewOf(p.keys, found(slots).Kvs, found(p.keys.Wait).Kvs, p.etcd.Rev())
-	for i := range v.slots {
-		if s := &v.slots[i]; s.Owner != "" {
-			kv := p.etcd.Lookup(p.space.Session(s.Owner))
+	v := viewOf(p.Keys, found(slots).Kvs, found(p.Keys.Wait).Kvs, p.etcd.Rev())
+	for i := range v.Slots {
+		if s := &v.Slots[i]; s.Owner != "" {
+			kv := p.etcd.Lookup(p.Space.Session(s.Owner))
 			s.dead = kv == nil || kv.CreateRevision != s.OwnerRev
 		}
 	}
@@ -199,12 +199,12 @@ func (p *lockPlay) actorOf(sid string) int {
 	if sid == "" {
 		return -1
 	}
-	return slices.IndexFunc(p.actors, func(a lockActor) bool { return a.me.sid == sid })
+	return slices.IndexFunc(p.actors, func(a lockActor) bool { return a.me.Session == sid })
 }
 
 func (p *lockPlay) slotOf(key string) int {
-	for i := range p.keys.N {
-		if p.keys.Slot(i) == key {
+	for i := range p.Keys.N {
+		if p.Keys.Slot(i) == key {
 			return i
 		}
 	}
@@ -225,7 +225,7 @@ func (p *lockPlay) run(line string) error {
 		return nil
 	case "junk":
 		p.spent.junk++
-		p.put(p.keys.Wait+"junk", "junk", 0)
+		p.put(p.Keys.Wait+"junk", "junk", 0)
 		return nil
 	case "send":
 		return p.send(words[0], p.names[words[1]], words[2:])
@@ -254,7 +254,7 @@ func (p *lockPlay) run(line string) error {
 	case "evict":
 		p.spent.evicted++
 		return p.end(who, func() error {
-			_, err := p.etcd.Commit(nil, []clientv3.Op{clientv3.OpDelete(p.space.Session(p.actors[who].me.sid))}, nil)
+			_, err := p.etcd.Commit(nil, []clientv3.Op{clientv3.OpDelete(p.Space.Session(p.actors[who].me.Session))}, nil)
 			return err
 		})
 	}
@@ -277,7 +277,7 @@ func (p *lockPlay) end(who int, how func() error) error {
 func (p *lockPlay) withdrawn() {
 	p.told = p.told.copy()
 	for i, nonce := range p.told.wants {
-		if !slices.ContainsFunc(p.view().entries, func(e entryView) bool { return e.Claim == nonce }) {
+		if !slices.ContainsFunc(p.view().Entries, func(e Entry) bool { return e.Claim == nonce }) {
 			p.told.wants[i] = ""
 		}
 	}
@@ -291,15 +291,15 @@ func (p *lockPlay) describe(m *lockMessage, c clientv3.Cmp) string {
 		name = "slot"
 	case i >= 0:
 		name = "other slot"
-	case key == p.keys.Wait:
+	case key == p.Keys.Wait:
 		name = "waiters"
 	case key == m.entry && m.heir >= 0:
 		name = "heir entry"
 	case key == m.entry:
 		name = "entry"
-	case key == p.space.Session(m.me.sid) && m.heir >= 0:
+	case key == p.Space.Session(m.me.Session) && m.heir >= 0:
 		name = "heir"
-	case key == p.space.Session(m.me.sid):
+	case key == p.Space.Session(m.me.Session):
 		name = "me"
 	default:
 		name = "owner"
