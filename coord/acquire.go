@@ -23,7 +23,7 @@ type claimable struct {
 }
 
 func newClaimable(s *Session, keys keyspace.ClaimKeys) *claimable {
-	return &claimable{Reader: line.Reader{s.store, keys}, s: s, txns: line.Txns{Space: s.store.Keys(), Keys: keys}}
+	return &claimable{Reader: line.Reader{Store: s.store, Keys: keys}, s: s, txns: line.Txns{Space: s.store.Keys(), Keys: keys}}
 }
 
 // acquisition is one call of Acquire: one unique claim.

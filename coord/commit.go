@@ -4,13 +4,28 @@ import (
 	"context"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
-	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
+
+// Result is what a commit did.
+type Result struct {
+	// Succeeded is true: the ops were applied.
+	Succeeded bool
+	// Revision is the store's revision after the commit: the ModRevision of every key
+	// that it put.
+	Revision int64
+
+	read lane.Result
+}
+
+// Get returns the first key that the i-th op has read, or nil when there was none or the
+// op is not a get.
+func (r Result) Get(i int) *mvccpb.KeyValue { return r.read.Get(i) }
 
 // Commit applies ops in one Txn, only if every fence is current. It returns when
 // the outcome is known or ctx ends:
@@ -24,42 +39,28 @@ import (
 // already expired: nobody else holds them, and good work is not thrown away. Add
 // nothing to the ops that writes under Leasekit's own root; at most 60 puts,
 // deletes and nested Txns are accepted. Ranges travel alone.
-func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (lane.Result, error) {
+func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op) (Result, error) {
 	if err := etcdkv.CheckOps(s.store.Keys(), ops); err != nil {
-		return lane.Result{}, fmt.Errorf("commit: %w", err)
+		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	// The fences are in the same Txn as the writes: a check before it would be
 	// stale by the time they happen.
 	txn := etcdkv.Txn{Then: ops, Origin: "caller"}
-	for _, f := range fences {
+	claims := make([]etcdkv.Fence, len(fences))
+	for i, f := range fences {
+		claims[i] = f.claim()
 		if f.Key == "" || f.Token <= 0 {
-			return lane.Result{}, fmt.Errorf("commit: %w", &fault.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
+			return Result{}, fmt.Errorf("commit: %w", &fault.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
 		}
 		txn.If = append(txn.If, f.Cmps()...) //mutant:commit-fences
 		txn.Else = append(txn.Else, clientv3.OpGet(f.Key))
 	}
 	r, err := s.committer.Do(ctx, txn)
 	if err != nil {
-		return lane.Result{}, fmt.Errorf("commit: %w", err)
+		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	if !r.Succeeded {
-		return lane.Result{}, fmt.Errorf("commit: %w", Refusal(r, fences...))
+		return Result{}, fmt.Errorf("commit: %w", r.Refusal(claims...))
 	}
-	return r, nil
-}
-
-// Refusal turns the Else of a Txn that got the key of each fence, in order, into
-// the error to return: the first fence that is not current, or [ErrRefused] when
-// all are.
-func Refusal(r lane.Result, fences ...Fence) error {
-	for i, f := range fences {
-		kv := r.Get(i)
-		switch {
-		case kv == nil:
-			return &FencedError{Key: f.Key, Wanted: f.Token}
-		case Token(kv.ModRevision) != f.Token, f.Nonce != "" && keyspace.NonceOf(kv.Value) != f.Nonce:
-			return &FencedError{Key: f.Key, Wanted: f.Token, Current: Token(kv.ModRevision)}
-		}
-	}
-	return fault.ErrRefused
+	return Result{Succeeded: true, Revision: r.Revision, read: r}, nil
 }

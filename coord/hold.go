@@ -10,7 +10,6 @@ import (
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/fault"
-	"github.com/leasekit/leasekit/internal/lane"
 	"github.com/leasekit/leasekit/internal/line"
 )
 
@@ -69,7 +68,7 @@ func (h *Hold) Context(parent context.Context) (context.Context, context.CancelF
 }
 
 // Commit applies ops only while the hold is current, as [Session.Commit] does.
-func (h *Hold) Commit(ctx context.Context, ops ...clientv3.Op) (lane.Result, error) {
+func (h *Hold) Commit(ctx context.Context, ops ...clientv3.Op) (Result, error) {
 	return h.c.s.Commit(ctx, []Fence{h.fence}, ops...)
 }
 

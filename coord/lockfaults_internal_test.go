@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/line"
 )
 
 // writesOf names what the units of a lane's Txn write of a lock: "put slot",

@@ -16,7 +16,6 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
-	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // sessions numbers the sessions of the tests, so that each has lanes of its own name.
@@ -58,7 +57,7 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 			w := faultkv.NewWorld(t)
 			s := sessionIn(t, w)
 			lock := claimIn(t, w, "lock")
-			commit := func() (lane.Result, error) {
+			commit := func() (Result, error) {
 				return s.Commit(faultkv.Within(t), []Fence{lock}, clientv3.OpPut(w.Data+"effect", ""))
 			}
 			if _, err := commit(); err != nil { // opens the lane

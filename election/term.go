@@ -43,7 +43,7 @@ func (t *Term) TTL() time.Duration { return t.session.TTL() }
 
 // Commit applies ops only while the term is current: see [coord.Session.Commit].
 // A deposed leader gets [coord.ErrFenced], however late its write arrives.
-func (t *Term) Commit(ctx context.Context, ops ...clientv3.Op) (lane.Result, error) {
+func (t *Term) Commit(ctx context.Context, ops ...clientv3.Op) (coord.Result, error) {
 	return t.hold.Commit(ctx, ops...)
 }
 

@@ -101,7 +101,7 @@ var joinedPlaces = []place{inJobs, inDone, inDead}
 // inTheWay is the fence or the job because of which a Txn with j was refused, where its
 // own fence is current; nil means that it is none.
 func (j joint) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r lane.Result) error {
-	if err := coord.Refusal(r, append([]coord.Fence{own}, j.fences...)...); errors.Is(err, coord.ErrFenced) {
+	if err := r.Refusal(inner(append([]coord.Fence{own}, j.fences...)...)...); errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("%w: %w", errJoined, err)
 	}
 	i := 1 + len(j.fences)
@@ -132,4 +132,13 @@ func freshJob(keys keyspace.Keyspace, op clientv3.Op) (p keyspace.ParsedKey, ok 
 	}
 	r, err := decodeRecord(op.ValueBytes())
 	return p, err == nil && r.ID == p.ID && !r.claimed() && r.Attempt == 0
+}
+
+// inner are fences as package lane knows them.
+func inner(fences ...coord.Fence) []etcdkv.Fence {
+	out := make([]etcdkv.Fence, len(fences))
+	for i, f := range fences {
+		out[i] = etcdkv.Fence{Key: f.Key, Token: int64(f.Token), Nonce: f.Nonce}
+	}
+	return out
 }

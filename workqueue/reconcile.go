@@ -72,7 +72,7 @@ func (q *Queue) release(ctx context.Context, s *coord.Session, l located, e even
 	case err != nil:
 		return err
 	case !r.Succeeded:
-		return coord.Refusal(r, fence)
+		return r.Refusal(inner(fence)...)
 	}
 	return nil
 }
