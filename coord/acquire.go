@@ -43,7 +43,7 @@ var entries atomic.Int64
 // claim or entry is left behind that nobody knows.
 func (c *claimable) acquire(ctx context.Context, wait bool) (*Hold, error) {
 	a := &acquisition{claimable: c, me: line.Claimant{Session: c.s.id, Rev: c.s.createRev, Nonce: keyspace.NewNonce()}}
-	if err := c.s.Track(a.me.Nonce, a.leave); err != nil {
+	if err := c.s.track(a.me.Nonce, a.leave); err != nil {
 		return nil, fmt.Errorf("acquire %s: %w", c.Keys.What, err)
 	}
 	ctx, cancel := c.s.Context(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/line"
 )
 
@@ -73,7 +74,7 @@ func TestSemaphoreStateShowsPermitsAndTheLine(t *testing.T) {
 	t.Parallel()
 	root := etcdtest.Root(t)
 	a, b := lockSession(t, root), lockSession(t, root)
-	store := a.Store()
+	store := inside.Of(a).Store()
 	if states, err := line.SemaphoreState(within(t), store, "gpu"); err != nil || len(states) != 0 {
 		t.Errorf("of nothing: %+v, %v", states, err)
 	}

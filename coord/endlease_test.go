@@ -6,6 +6,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 )
 
 // Somebody who was shown a session ends that one, and no other that came after it.
@@ -13,7 +14,7 @@ func TestEndLease(t *testing.T) {
 	t.Parallel()
 	client := etcdtest.Shared(t).Client(t)
 	s := open(t, client, coord.SessionConfig{Root: etcdtest.Root(t)})
-	store := s.Store()
+	store := inside.Of(s).Store()
 	key := store.Keys().Session(s.ID())
 	for name, tc := range map[string]struct {
 		key     string

@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/inside"
 )
 
 // within turns a hang into a failure, nothing else.
@@ -96,7 +97,7 @@ func proxyBefore(t testing.TB, targets ...string) (proxies []*faultproxy.Proxy, 
 }
 
 // keyOf is the key of a session.
-func keyOf(s *coord.Session) string { return s.Store().Keys().Session(s.ID()) }
+func keyOf(s *coord.Session) string { return inside.Of(s).Store().Keys().Session(s.ID()) }
 
 // deletion watches key through client; the channel gets the moment at which its
 // DELETE was seen.

@@ -31,7 +31,7 @@ func (a *acquisition) hold(key string, rev int64) (*Hold, error) {
 	h := &Hold{c: a.claimable, fence: Fence{Key: key, Token: Token(rev), Nonce: a.me.Nonce}}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	h.closer = claims.NewCloser(a.s.book, a.me.Nonce, a.s.aside.start)
-	if err := a.s.Keep(a.me.Nonce, func(ctx context.Context) error { return unlessOver(h.Release(ctx)) }); err != nil {
+	if err := a.s.keep(a.me.Nonce, func(ctx context.Context) error { return unlessOver(h.Release(ctx)) }); err != nil {
 		return nil, err // the session ended between the Txn and here: given up behind
 	}
 	if !a.s.aside.start(h.watch) {

@@ -8,11 +8,10 @@ import (
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
-// Track enters a claim in the session's book before it is made. The error is
+// track enters a claim in the session's book before it is made. The error is
 // [Session.Err] when the session is over: then nothing may be claimed; it matches
-// claims.ErrTaken when the nonce is in the book already. It is for the packages of
-// Leasekit.
-func (s *Session) Track(nonce string, end claims.End) error {
+// claims.ErrTaken when the nonce is in the book already.
+func (s *Session) track(nonce string, end claims.End) error {
 	if err := s.Err(); err != nil { //mutant:claim-after-loss
 		return err
 	}
@@ -23,10 +22,10 @@ func (s *Session) Track(nonce string, end claims.End) error {
 	return err
 }
 
-// Keep says that a claim was made; end is how to give it up from now on. The error is
+// keep says that a claim was made; end is how to give it up from now on. The error is
 // [Session.Err] when the session is over: then no work may start on it, and it must be
-// given up. It is for the packages of Leasekit.
-func (s *Session) Keep(nonce string, end claims.End) error {
+// given up.
+func (s *Session) keep(nonce string, end claims.End) error {
 	if err := s.Err(); err != nil {
 		return err
 	}

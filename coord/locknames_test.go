@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/line"
 )
 
@@ -41,8 +42,8 @@ func TestNamesDoNotTouchEachOther(t *testing.T) {
 	}
 	slices.Sort(names)
 	for what, list := range map[string]func() ([]string, error){
-		"locks":     func() ([]string, error) { return line.LockNames(within(t), s.Store()) },
-		"elections": func() ([]string, error) { return line.ElectionNames(within(t), s.Store()) },
+		"locks":     func() ([]string, error) { return line.LockNames(within(t), inside.Of(s).Store()) },
+		"elections": func() ([]string, error) { return line.ElectionNames(within(t), inside.Of(s).Store()) },
 	} {
 		if got, err := list(); err != nil || !slices.Equal(got, names) {
 			t.Errorf("%s: got %q %v, want %q", what, got, err, names)
@@ -93,7 +94,7 @@ func TestForeignKeysBlockNobody(t *testing.T) {
 		must(t, second.Release(within(t)))
 	}
 	// The list shows what is ours, or would be.
-	if got, err := line.LockNames(within(t), a.Store()); err != nil || !slices.Equal(got, []string{"l"}) {
+	if got, err := line.LockNames(within(t), inside.Of(a).Store()); err != nil || !slices.Equal(got, []string{"l"}) {
 		t.Errorf("names: got %q, %v", got, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/line"
 )
 
@@ -178,11 +179,11 @@ func TestHoldEndsWhenItsKeyChanges(t *testing.T) {
 		"deleted":     func(key string, _ *coord.Session) error { _, err := client.Delete(within(t), key); return err },
 		"overwritten": func(key string, _ *coord.Session) error { _, err := client.Put(within(t), key, "junk"); return err },
 		"by force": func(_ string, s *coord.Session) error {
-			st, err := line.LockState(within(t), s.Store(), "l")
+			st, err := line.LockState(within(t), inside.Of(s).Store(), "l")
 			if err != nil {
 				return err
 			}
-			return line.ForceRelease(within(t), s.Store(), st, "", "test", "")
+			return line.ForceRelease(within(t), inside.Of(s).Store(), st, "", "test", "")
 		},
 	} {
 		s := lockSession(t, etcdtest.Root(t))
@@ -274,7 +275,7 @@ func TestLockCallsReturnByTheirContextInABlackHole(t *testing.T) {
 		"transfer":  func(ctx context.Context) error { return h.Transfer(ctx, "x.0123456789abcdef") },
 		"release":   h.Release,
 		"force": func(ctx context.Context) error {
-			return line.ForceRelease(ctx, s.Store(), line.State{Owner: "x", Token: 1, Key: "x"}, "", "", "")
+			return line.ForceRelease(ctx, inside.Of(s).Store(), line.State{Owner: "x", Token: 1, Key: "x"}, "", "", "")
 		},
 	}
 	returned := make(chan string, len(calls))
@@ -307,7 +308,7 @@ func TestLockCallsReturnByTheirContextInABlackHole(t *testing.T) {
 	}
 	cluster.Proxy(0).Heal()
 	// Its lease has a minute left: what it left in line is in nobody's way then.
-	must(t, direct.Store().Revoke(within(t), s.Lease())) // if Close has not done it
+	must(t, inside.Of(direct).Store().Revoke(within(t), s.Lease())) // if Close has not done it
 	must(t, taken.Release(within(t)))
 }
 
@@ -378,7 +379,7 @@ func TestAReleaseGoesOnBehindItsCaller(t *testing.T) {
 	wantErr(t, "the caller that leaves", h.Release(ctx), coord.ErrUnknown)
 	close(answer)
 	done(t, "the hold is over", h.Done())
-	st, err := line.LockState(within(t), s.Store(), "deploy")
+	st, err := line.LockState(within(t), inside.Of(s).Store(), "deploy")
 	if err != nil || st.Owner != "" {
 		t.Errorf("owned by %q, %v", st.Owner, err)
 	}

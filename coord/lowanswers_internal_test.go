@@ -153,7 +153,7 @@ func TestNothingIsEnteredBehindClose(t *testing.T) {
 		if err := s.book.Close(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = s.Track("late", nil), s.Keep("late", nil) // whose session is not over yet
+		_, _ = s.track("late", nil), s.keep("late", nil) // whose session is not over yet
 		if n := s.book.Len(); n != 0 {
 			t.Errorf("%d claims were entered that nobody gives back", n)
 		}

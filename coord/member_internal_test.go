@@ -124,7 +124,7 @@ func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := old.Track("n", nil); err != nil {
+				if err := old.track("n", nil); err != nil {
 					t.Fatal(err)
 				}
 				synctest.Wait()
@@ -212,7 +212,7 @@ func TestMemberStopsInTimeWhateverItsTTL(t *testing.T) {
 					t.Fatal(err)
 				}
 				closing := make(chan struct{})
-				if err := s.Keep("n", func(ctx context.Context) error {
+				if err := s.keep("n", func(ctx context.Context) error {
 					close(closing)
 					<-ctx.Done()
 					return ctx.Err()

@@ -243,14 +243,6 @@ func (s *Session) TTL() time.Duration {
 	return s.trust.ttl
 }
 
-// Store is the store that the session writes to.
-func (s *Session) Store() *etcdkv.Store { return s.store }
-
-// Committer is what the session's claims and commits travel with. It outlives
-// the session's loss, so that claims can be given up under their fences, and
-// ends with Close.
-func (s *Session) Committer() *lane.Committer { return s.committer }
-
 // Done is closed when the session is over: lost, or Close began. It closes
 // before the server can have given the lease up, as long as clocks behave.
 func (s *Session) Done() <-chan struct{} { return s.life.Done() }
@@ -307,26 +299,6 @@ func (s *Session) end(cause error) {
 	s.kill(cause)
 	if !over && !errors.Is(cause, fault.ErrClosed) {
 		s.log.Warn("session over", zap.Error(cause))
-	}
-}
-
-// Book is the session's book of claims. It is for the packages of Leasekit, which enter
-// there what they claim.
-func (s *Session) Book() *claims.Book { return s.book }
-
-// Behind runs f in the background until the session is closed, which waits for it and
-// ends its ctx when its own time is over. It is false when that is too late.
-func (s *Session) Behind(f func(ctx context.Context)) bool { return s.aside.start(f) }
-
-// Abandon ends the session for the sake of one claim that must not be given up, since
-// its work does not stop: releasing it would let the next owner start beside it. What
-// else the session holds is given up first, bounded by ctx; then the session is renewed
-// no more, and the claim of fence f becomes an orphan when the lease runs out. Close
-// afterwards, once the lease is over, frees what the session holds in this process.
-func (s *Session) Abandon(ctx context.Context, f Fence) {
-	s.end(fmt.Errorf("%w: it was left to run out", fault.ErrSessionLost))
-	if err := s.book.Close(ctx, f.Nonce); err != nil {
-		s.log.Warn("give up what else a session held", zap.Error(err))
 	}
 }
 

@@ -191,7 +191,7 @@ func TestSurvives_49_SuspendedMachine(t *testing.T) {
 		if late.Err() == nil || !errors.Is(context.Cause(late), ErrSessionLost) {
 			t.Errorf("new work may start after a suspend: %v", context.Cause(late))
 		}
-		if err := s.Track("n", nil); !errors.Is(err, ErrSessionLost) {
+		if err := s.track("n", nil); !errors.Is(err, ErrSessionLost) {
 			t.Errorf("a claim may start after a suspend: %v", err)
 		}
 		synctest.Wait()
@@ -360,10 +360,10 @@ func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 		s := openOn(t, e, SessionConfig{})
 		gate := make(chan struct{})
 		released := 0
-		if err := s.Keep("held", func(context.Context) error { <-gate; released++; return nil }); err != nil {
+		if err := s.keep("held", func(context.Context) error { <-gate; released++; return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Keep("lost", func(context.Context) error { return nil }); err != nil {
+		if err := s.keep("lost", func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
@@ -375,7 +375,7 @@ func TestCloseIsIdempotentAndConcurrent(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if err := s.Track("new", nil); !errors.Is(err, ErrClosed) {
+		if err := s.track("new", nil); !errors.Is(err, ErrClosed) {
 			t.Errorf("adopt while closing: got %v, want ErrClosed", err)
 		}
 		ended, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -401,7 +401,7 @@ func TestCloseAfterLossKeepsTheCause(t *testing.T) {
 		e.Renewal = afterFirst(silent)
 		s := openOn(t, e, SessionConfig{})
 		<-s.Done()
-		if err := s.Track("n", nil); !errors.Is(err, ErrSessionLost) {
+		if err := s.track("n", nil); !errors.Is(err, ErrSessionLost) {
 			t.Errorf("adopt after loss: got %v", err)
 		}
 		if err := s.Close(t.Context()); err != nil {
@@ -446,7 +446,7 @@ func TestSessionHealthz(t *testing.T) {
 		}
 		denied := errors.New("denied")
 		mend := make(chan struct{})
-		if err := s.Keep("n", func(context.Context) error {
+		if err := s.keep("n", func(context.Context) error {
 			select {
 			case <-mend:
 				return nil
@@ -456,13 +456,13 @@ func TestSessionHealthz(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		s.Book().Settle("n")
+		s.book.Settle("n")
 		synctest.Wait()
 		if err := s.Healthz(); !errors.Is(err, denied) {
 			t.Errorf("with a claim that cannot be ended: got %v", err)
 		}
 		close(mend)
-		<-s.Book().Drained()
+		<-s.book.Drained()
 		if err := s.Healthz(); err != nil {
 			t.Errorf("once it is ended: %v", err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 )
 
 func TestOpenSession(t *testing.T) {
@@ -387,7 +388,7 @@ func TestMemberOnARealServer(t *testing.T) {
 	cancel()
 	wantErr(t, "run", <-ran, nil)
 	wantErr(t, "last session", s.Err(), coord.ErrClosed)
-	if resp, err := client.Get(within(t), s.Store().Keys().Sessions(), clientv3.WithPrefix()); err != nil || len(resp.Kvs) != 0 {
+	if resp, err := client.Get(within(t), inside.Of(s).Store().Keys().Sessions(), clientv3.WithPrefix()); err != nil || len(resp.Kvs) != 0 {
 		t.Errorf("left behind: %v, %v", resp.Kvs, err)
 	}
 }

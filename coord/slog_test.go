@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 )
 
 // What a program logs with log/slog takes in what Leasekit logs.
@@ -133,7 +134,7 @@ func TestSessionLogsToSlog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Abandon(within(t), coord.Fence{})
+	inside.Of(s).Abandon(within(t), "")
 	if err := s.Close(within(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/line"
 )
 
@@ -150,14 +151,14 @@ func TestSurvives_50_IsolatedMemberIsNotBelieved(t *testing.T) {
 		for name, ask := range map[string]func(context.Context) error{
 			"verify": i.hold.Verify,
 			"state":  func(ctx context.Context) error { _, err := coord.NewLock(i.s, "l").State(ctx); return err },
-			"names":  func(ctx context.Context) error { _, err := line.LockNames(ctx, i.s.Store()); return err },
-			"get":    func(ctx context.Context) error { _, err := i.s.Store().Get(ctx, keyOf(i.s)); return err },
+			"names":  func(ctx context.Context) error { _, err := line.LockNames(ctx, inside.Of(i.s).Store()); return err },
+			"get":    func(ctx context.Context) error { _, err := inside.Of(i.s).Store().Get(ctx, keyOf(i.s)); return err },
 			"read": func(ctx context.Context) error {
-				_, err := i.s.Store().Read(ctx, clientv3.OpGet(keyOf(i.s)))
+				_, err := inside.Of(i.s).Store().Read(ctx, clientv3.OpGet(keyOf(i.s)))
 				return err
 			},
 			"list": func(ctx context.Context) error {
-				_, err := i.s.Store().List(ctx, i.s.Store().Keys().Sessions())
+				_, err := inside.Of(i.s).Store().List(ctx, inside.Of(i.s).Store().Keys().Sessions())
 				return err
 			},
 		} {
@@ -170,7 +171,7 @@ func TestSurvives_50_IsolatedMemberIsNotBelieved(t *testing.T) {
 	}
 	check()
 	// The majority takes the lock away.
-	root := i.s.Store().Keys().Root()
+	root := inside.Of(i.s).Store().Keys().Root()
 	_, err := i.majority.Revoke(within(t), i.s.Lease())
 	must(t, err)
 	other := open(t, i.majority, coord.SessionConfig{Root: root, TTL: time.Minute})

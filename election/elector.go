@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/line"
 )
 
@@ -224,7 +225,7 @@ func (e *Elector) patience() time.Duration { return max(e.cfg.TTL, 5*time.Second
 func (e *Elector) abandon(ctx context.Context, t *Term) {
 	ctx, cancel := lasting(ctx, e.patience())
 	defer cancel()
-	t.session.Abandon(ctx, t.Fence())
+	inside.Of(t.session).Abandon(ctx, t.Fence().Nonce)
 }
 
 // liveSession returns the elector's session, opening one where there is none.

@@ -9,7 +9,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/lane"
 )
 
 // Term is one uninterrupted leadership. Safe for concurrent use.
@@ -34,9 +33,6 @@ func (t *Term) Fence() coord.Fence { return t.hold.Fence() }
 
 // Session is the id of the leader's session.
 func (t *Term) Session() string { return t.session.ID() }
-
-// Committer is what the term's commits travel with: see [coord.Session.Committer].
-func (t *Term) Committer() *lane.Committer { return t.session.Committer() }
 
 // TTL is the granted TTL of the leader's session.
 func (t *Term) TTL() time.Duration { return t.session.TTL() }

@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/history"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -135,14 +136,14 @@ func (g *guest) overwriteOnce(ctx context.Context, s *coord.Session, next map[st
 		return fmt.Sprint(s.ID(), " ", next[key]), clientv3.OpPut(key, strconv.Itoa(next[key]))
 	}
 	for i := range saturate {
-		s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
+		inside.Of(s).Committer().Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
 	}
 	pending := map[string]*lane.Pending{}
 	for range 3 {
 		what, op := put()
-		pending[what] = s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{op}, Origin: "order"})
+		pending[what] = inside.Of(s).Committer().Go(etcdkv.Txn{Then: []clientv3.Op{op}, Origin: "order"})
 		for i := range saturate / 2 {
-			s.Committer().Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
+			inside.Of(s).Committer().Go(etcdkv.Txn{Then: []clientv3.Op{clientv3.OpPut(fmt.Sprint(chaosNoise, i), key)}, Origin: "noise"})
 		}
 	}
 	for what, p := range pending {

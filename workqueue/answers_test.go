@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -131,7 +132,7 @@ func (a ambiguous) check(t *testing.T, st *stage) {
 	if a.state == workqueue.StateClaimed {
 		held = 1
 	}
-	if got := st.s.Book().Len(); got != held {
+	if got := inside.Of(st.s).Book().Len(); got != held {
 		t.Errorf("the session holds %d claims, want %d", got, held)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 )
 
 // keyOf is a key that holds a record.
@@ -103,7 +104,7 @@ func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	if c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: 7}, false); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
 		if c != nil {
-			s.Book().Untrack(r.Nonce)
+			inside.Of(s).Book().Untrack(r.Nonce)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -103,14 +104,14 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 	txn, err := q.claimTxn(c, n, session{e.owner, e.ownerRev}, progress)
 	try := &claimTry{q: q, s: s, c: c, nonce: e.nonce}
 	if err == nil {
-		err = s.Track(e.nonce, try.end)
+		err = inside.Of(s).Track(e.nonce, try.end)
 	}
 	if err != nil {
 		q.index.settleEntry(c, false)
 		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
 	}
 	began := time.Now()
-	try.pending = s.Committer().Go(txn)
+	try.pending = inside.Of(s).Committer().Go(txn)
 	r, err := try.pending.Wait(ctx)
 	switch {
 	case err == nil:
@@ -119,7 +120,7 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 	case errors.Is(err, coord.ErrUnknown):
 		try.leave() //mutant:claim-in-doubt
 	default:
-		s.Book().Untrack(e.nonce)
+		inside.Of(s).Book().Untrack(e.nonce)
 		q.index.settleEntry(c, false)
 	}
 	return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
@@ -159,7 +160,7 @@ type claimTry struct {
 
 // leave gives the claim up that the try made, or may have made, behind the caller.
 func (t *claimTry) leave() {
-	if t.s.Book().Settle(t.nonce) {
+	if inside.Of(t.s).Book().Settle(t.nonce) {
 		return
 	}
 	// The session can write no more, and its lease ends the claim: given back in time,
@@ -194,7 +195,7 @@ func (t *claimTry) end(ctx context.Context) error {
 func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 	s, c := try.s, try.c
 	if !r.Succeeded {
-		s.Book().Untrack(try.nonce)
+		inside.Of(s).Book().Untrack(try.nonce)
 		moved := q.index.refused(c, r.Get(0))
 		if moved && c.orphan {
 			q.log.Debug("lost the race for an orphan", zap.String("job", c.record.ID))
@@ -205,7 +206,7 @@ func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 		return nil, errMissed
 	}
 	if !n.claims() {
-		s.Book().Untrack(try.nonce)
+		inside.Of(s).Book().Untrack(try.nonce)
 		q.log.Warn("orphan was not claimed again", zap.String("job", c.record.ID), zap.Int("losses", n.record.Losses), zap.Bool("dead", n.where == inDead))
 		return nil, errMissed
 	}
@@ -223,7 +224,7 @@ func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 		claim.notes.load(r.Get(i), claim.job)
 	}
 	claim.unfollow = q.index.follow(n.record.ID, r.Revision, claim.moved)
-	if err := s.Keep(try.nonce, claim.giveBack); err != nil {
+	if err := inside.Of(s).Keep(try.nonce, claim.giveBack); err != nil {
 		// The session ended between the Txn and here: no work may start.
 		claim.unfollow()
 		try.leave()
@@ -243,7 +244,7 @@ func (q *Queue) newClaim(s *coord.Session, at located) *Claim {
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.closer = claims.NewCloser(nil, "", q.behind)
 	if s != nil {
-		c.closer = claims.NewCloser(s.Book(), at.record.Nonce, c.behind)
+		c.closer = claims.NewCloser(inside.Of(s).Book(), at.record.Nonce, c.behind)
 	}
 	return c
 }
@@ -252,7 +253,7 @@ func (q *Queue) newClaim(s *coord.Session, at located) *Claim {
 // for as long as the session can. What the end of either cuts short is in the session's
 // book.
 func (c *Claim) behind(f func(ctx context.Context)) bool {
-	return c.q.behind(f) || c.session.Behind(f)
+	return c.q.behind(f) || inside.Of(c.session).Behind(f)
 }
 
 // moved hears of changes of the job behind the claim. What is older, or is the claim

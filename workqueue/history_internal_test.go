@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -149,7 +150,7 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a claim of another history", c, err)
 		if c != nil {
-			s.Book().Untrack(other.Nonce)
+			inside.Of(s).Book().Untrack(other.Nonce)
 		}
 	}
 	c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: resp.Header.Revision}, true)

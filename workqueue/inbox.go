@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/mirror"
 )
@@ -57,12 +58,12 @@ func newInbox(q *Queue, s *coord.Session) *inbox {
 		keys: q.keys, sid: s.ID(), prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		keep: func(at located) {
 			// A session that is over keeps nothing: its lease ends the claim.
-			_ = s.Keep(at.record.Nonce, func(ctx context.Context) error {
+			_ = inside.Of(s).Keep(at.record.Nonce, func(ctx context.Context) error {
 				return q.giveBack(ctx, s, at.record.ID, at.record.Nonce, unbegun("the session is closed"))
 			})
 		},
-		has:    s.Book().Has,
-		forget: s.Book().Untrack,
+		has:    inside.Of(s).Book().Has,
+		forget: inside.Of(s).Book().Untrack,
 		unread: func(kv *mvccpb.KeyValue) { q.returnAssigned(s, kv, event{}) },
 	}
 }
@@ -289,7 +290,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located,
 			c.notes.load(note, c.job)
 		}
 	}
-	if err := s.Keep(at.record.Nonce, c.giveBack); err != nil {
+	if err := inside.Of(s).Keep(at.record.Nonce, c.giveBack); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
+	"github.com/leasekit/leasekit/internal/inside"
 )
 
 // DispatcherConfig configures [NewDispatcher]. The zero value works.
@@ -85,7 +86,7 @@ func (q *Queue) dispatch(ctx context.Context, t *election.Term, prefetch int) er
 		return err
 	}
 	defer release()
-	d := &dispatching{q: q, fence: t.Fence(), committer: t.Committer(), ttl: t.TTL(), prefetch: prefetch}
+	d := &dispatching{q: q, fence: t.Fence(), committer: inside.OfTerm(t), ttl: t.TTL(), prefetch: prefetch}
 	d.run(ctx)
 	return context.Cause(ctx)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -72,7 +73,7 @@ func TestAWorkerLeavesBehindItsEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			<-s.Book().Drained()
+			<-inside.Of(s).Book().Drained()
 			if !closes {
 				if err := handle.Close(); err != nil {
 					t.Error(err)
@@ -103,7 +104,7 @@ func TestALateRegistrationDoesNotComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, cl, root, "the worker has left", func() bool { return s.Book().Len() == 0 })
+	until(t, cl, root, "the worker has left", func() bool { return inside.Of(s).Book().Len() == 0 })
 	h.deliver(t)
 	enqueue(t, q, numbered(40, workqueue.Params{})...)
 	runs := &tally{}
@@ -206,7 +207,7 @@ func TestAnAssignmentThatCannotBeReadGoesBack(t *testing.T) {
 					t.Errorf("it is %s", j.State)
 				}
 			}
-			until(t, cl, root, "only the registration is in the book", func() bool { return s.Book().Len() == 1 })
+			until(t, cl, root, "only the registration is in the book", func() bool { return inside.Of(s).Book().Len() == 1 })
 		})
 	}
 }

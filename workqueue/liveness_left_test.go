@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -43,7 +44,7 @@ func TestAJobWithoutItsPayloadIsBuriedBehindItsCaller(t *testing.T) {
 	}
 	p.plan.Set(nil)
 	p.becomes("x", workqueue.StateDead)
-	receive(t, s.Book().Drained(), "the book has no claim")
+	receive(t, inside.Of(s).Book().Drained(), "the book has no claim")
 }
 
 // A worker and its session end while nothing is answered, one result on its way: it is
@@ -149,7 +150,7 @@ func TestARefusedWorkerHasNothingToLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	receive(t, again.Book().Drained(), "the book has no claim")
+	receive(t, inside.Of(again).Book().Drained(), "the book has no claim")
 	if err := again.Healthz(); err != nil {
 		t.Errorf("healthz: %v", err)
 	}
@@ -182,7 +183,7 @@ func TestAWorkerThatCouldNotRegister(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Healthz(); err != nil || s.Book().Len() != 0 {
-		t.Errorf("healthz: %v; %d in the book", err, s.Book().Len())
+	if err := s.Healthz(); err != nil || inside.Of(s).Book().Len() != 0 {
+		t.Errorf("healthz: %v; %d in the book", err, inside.Of(s).Book().Len())
 	}
 }

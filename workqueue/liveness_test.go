@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -228,8 +229,8 @@ func TestAClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
 			if j := p.becomes("y", workqueue.StateReady); trail(j) != "released" || j.Losses != 0 {
 				t.Errorf("trail %q, %d losses", trail(j), j.Losses)
 			}
-			if j := get(t, p.seen, "x"); j.State != workqueue.StateClaimed || s.Book().Len() != 1 {
-				t.Errorf("the claim that has a holder: %s, %d in the book", j.State, s.Book().Len())
+			if j := get(t, p.seen, "x"); j.State != workqueue.StateClaimed || inside.Of(s).Book().Len() != 1 {
+				t.Errorf("the claim that has a holder: %s, %d in the book", j.State, inside.Of(s).Book().Len())
 			}
 		})
 	}
@@ -255,7 +256,7 @@ func TestAClaimWhoseCallerHasLeftIsGivenBack(t *testing.T) {
 		t.Skip("the repeat was faster than the caller") // it may be: then there is nothing to see
 	}
 	p.becomes("x", workqueue.StateReady)
-	if n := s.Book().Len(); n != 0 {
+	if n := inside.Of(s).Book().Len(); n != 0 {
 		t.Errorf("%d claims are left in the book", n)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -64,7 +65,7 @@ func (q *Queue) release(ctx context.Context, s *coord.Session, l located, e even
 	if err != nil {
 		return err
 	}
-	r, err := s.Committer().Do(ctx, txn)
+	r, err := inside.Of(s).Committer().Do(ctx, txn)
 	if errors.Is(err, coord.ErrClosed) { // the session is, but its claim may be current
 		r, err = q.committer.Do(ctx, txn)
 	}

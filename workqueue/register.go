@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -46,14 +47,14 @@ type registration struct {
 func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration, error) {
 	r := &registration{q: w.q, s: s, key: w.q.keys.Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: -1}
 	for try := 0; ; try++ {
-		err := s.Track(r.key, r.leave)
+		err := inside.Of(s).Track(r.key, r.leave)
 		switch {
 		case err == nil:
-			_ = s.Keep(r.key, r.leave) // a session that has just ended takes it along
+			_ = inside.Of(s).Keep(r.key, r.leave) // a session that has just ended takes it along
 			return r, r.tell(ctx, w.capacity())
 		case !errors.Is(err, claims.ErrTaken):
 			return nil, err
-		case !s.Book().Abandoned(r.key):
+		case !inside.Of(s).Book().Abandoned(r.key):
 			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.name + " on it already; run one worker per queue and session, with more concurrency"}
 		}
 		rest(ctx, min(10*time.Millisecond<<min(try, 7), time.Second)) // an earlier worker is leaving yet
@@ -88,7 +89,7 @@ func (r *registration) put(ctx context.Context, rec workerRecord) (at int64, err
 			return 0, err
 		}
 		r.nonces = append(r.nonces, rec.Nonce)
-		got, err := r.s.Committer().Do(ctx, r.q.txns.register(session{r.s.ID(), r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
+		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.txns.register(session{r.s.ID(), r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
 		switch {
 		case err != nil:
 			if !errors.Is(err, coord.ErrUnknown) { // it was certainly not written
@@ -194,7 +195,7 @@ func (w *Worker) unregister(r *registration) {
 	if r == nil {
 		return
 	}
-	r.s.Book().Settle(r.key)
+	inside.Of(r.s).Book().Settle(r.key)
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	select {

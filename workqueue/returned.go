@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -31,12 +32,12 @@ func (q *Queue) returnAssigned(s *coord.Session, kv *mvccpb.KeyValue, e event) {
 		q.returnUnread(s, kv, p.ID, err)
 		return
 	}
-	book := s.Book()
+	book := inside.Of(s).Book()
 	if q.index.worksOn(r) || book.Abandoned(r.Nonce) {
 		return // its handler's claim is in the book, or its result is being handed in
 	}
 	end := func(ctx context.Context) error { return q.giveBack(ctx, s, r.ID, r.Nonce, e) }
-	if s.Keep(r.Nonce, end) == nil && book.Replace(r.Nonce, end) {
+	if inside.Of(s).Keep(r.Nonce, end) == nil && book.Replace(r.Nonce, end) {
 		book.Settle(r.Nonce)
 	}
 }
@@ -45,11 +46,11 @@ func (q *Queue) returnAssigned(s *coord.Session, kv *mvccpb.KeyValue, e event) {
 // book: a newer program's job goes to a worker that can.
 func (q *Queue) returnUnread(s *coord.Session, kv *mvccpb.KeyValue, id string, why error) {
 	name := fmt.Sprintf("%s@%d", kv.Key, kv.ModRevision)
-	if s.Book().Has(name) || s.Track(name, func(ctx context.Context) error { return q.giveBackUnread(ctx, s, id) }) != nil {
+	if inside.Of(s).Book().Has(name) || inside.Of(s).Track(name, func(ctx context.Context) error { return q.giveBackUnread(ctx, s, id) }) != nil {
 		return
 	}
 	q.log.Warn("give back an assigned job that this program cannot read", zap.String("job", id), zap.Error(why))
-	s.Book().Settle(name)
+	inside.Of(s).Book().Settle(name)
 }
 
 // giveBackUnread gives back the job that an inbox entry names, as far as its own record
@@ -76,7 +77,7 @@ func (q *Queue) giveBackUnread(ctx context.Context, s *coord.Session, id string)
 	if err != nil || !ok {
 		return err // salvage can mend a record that nobody can read
 	}
-	_, err = s.Committer().Do(ctx, txn) // where it was refused, the job has moved on
+	_, err = inside.Of(s).Committer().Do(ctx, txn) // where it was refused, the job has moved on
 	if errors.Is(err, coord.ErrClosed) {
 		return nil
 	}

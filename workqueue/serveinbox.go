@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/mirror"
 )
 
@@ -148,7 +149,7 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 	switch {
 	case errors.Is(err, errMissed):
 		w.hooks.Missed()
-		s.Book().Untrack(e.at.record.Nonce)
+		inside.Of(s).Book().Untrack(e.at.record.Nonce)
 		return nil, began
 	case err != nil:
 		if !isSessionOver(err) && w.hard.Err() == nil {
@@ -179,7 +180,7 @@ func (w *Worker) returnEntry(s *coord.Session, box *inbox, e *inboxEntry, ev eve
 // giveBack leaves an entry to the session's book.
 func (w *Worker) giveBack(s *coord.Session, e *inboxEntry, ev event) {
 	r := e.at.record
-	if s.Book().Replace(r.Nonce, func(ctx context.Context) error { return w.q.giveBack(ctx, s, r.ID, r.Nonce, ev) }) {
-		s.Book().Settle(r.Nonce)
+	if inside.Of(s).Book().Replace(r.Nonce, func(ctx context.Context) error { return w.q.giveBack(ctx, s, r.ID, r.Nonce, ev) }) {
+		inside.Of(s).Book().Settle(r.Nonce)
 	}
 }

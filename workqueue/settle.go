@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -153,14 +154,14 @@ func isClosed(err error) bool {
 // leaveTo leaves the claim to its session's book, since its handler has returned: the
 // event is handed in for as long as the session lives. It is false when it does not.
 func (c *Claim) leaveTo(e event) bool {
-	return c.endBy(e) && c.session.Book().Settle(c.fence.Nonce)
+	return c.endBy(e) && inside.Of(c.session).Book().Settle(c.fence.Nonce)
 }
 
 // endBy has the session's book end the claim by an event, should it be left to it. It is
 // false when the claim is out of the book.
 func (c *Claim) endBy(e event) bool {
 	return c.session != nil &&
-		c.session.Book().Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) })
+		inside.Of(c.session).Book().Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) })
 }
 
 // handIn closes the claim by an event. A refusal that would come again counts as a
@@ -206,7 +207,7 @@ func (c *Claim) over(err error) {
 	}
 	c.end(err)
 	if c.session != nil {
-		c.session.Book().Untrack(c.fence.Nonce)
+		inside.Of(c.session).Book().Untrack(c.fence.Nonce)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -68,8 +69,8 @@ func TestSurvives_01_LateResultsAreRefused(t *testing.T) {
 			t.Errorf("%s: got result %q, checkpoint %q after %q", name, j.Result, j.Checkpoint, trail(j))
 		}
 	}
-	if first.Err() != nil || first.Book().Len() != 0 {
-		t.Errorf("a bystander: %v, holds %d", first.Err(), first.Book().Len())
+	if first.Err() != nil || inside.Of(first).Book().Len() != 0 {
+		t.Errorf("a bystander: %v, holds %d", first.Err(), inside.Of(first).Book().Len())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -86,5 +87,5 @@ func (c *Claim) committer() *lane.Committer {
 	if c.session == nil {
 		return c.q.committer
 	}
-	return c.session.Committer()
+	return inside.Of(c.session).Committer()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -53,7 +54,7 @@ func (c *crowd) grow(n int) {
 		_, err = q.Cancel(ctx, "over", workqueue.By{})
 		must(err)
 		must(q.Close())
-		keys := c.s.Store().Keys().Queue(name)
+		keys := inside.Of(c.s).Store().Keys().Queue(name)
 		_, err = c.client.Put(ctx, keys.Workers()+c.worker.ID(), `{"kinds":[],"concurrency":4}`, clientv3.WithLease(c.worker.Lease()))
 		must(err)
 		_, err = coord.NewLock(c.s, name).TryAcquire(ctx)
