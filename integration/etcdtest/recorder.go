@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"strings"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -70,6 +71,16 @@ func (r *Recorder) Reset() {
 // Wait blocks until name was sent at least n times, or ctx ends.
 func (r *Recorder) Wait(ctx context.Context, name string, n int) error {
 	return r.wait(ctx, name, n, func() int { return r.counts[name] })
+}
+
+// WaitAny blocks until the names together were sent at least n times, or ctx ends.
+func (r *Recorder) WaitAny(ctx context.Context, n int, names ...string) error {
+	return r.wait(ctx, strings.Join(names, ", "), n, func() (sent int) {
+		for _, name := range names {
+			sent += r.counts[name]
+		}
+		return sent
+	})
 }
 
 // WaitAnswered blocks until unary calls of name got at least n answers, good
