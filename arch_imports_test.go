@@ -12,25 +12,48 @@ import (
 // its nearest parent's; packages may always import what lies below themselves.
 // A new top-level place needs a line here: where it belongs is a decision.
 var mayImport = map[string][]string{
-	".":                    {},
-	"coord":                {"internal/claims"},
-	"election":             {"coord"},
-	"workqueue":            {"coord", "internal/claims"},
-	"cmd/leasectl":         {"internal/leasectl"},
-	"internal/leasectl":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/simulate", "internal/simulate/report", "internal/webui"},
-	"internal/claims":      {},
+	".": {},
+
+	// The machinery, from the ground up. What is above a line knows nothing of it.
+	"internal/fault":    {},
+	"internal/claims":   {},
+	"internal/keyspace": {"internal/fault"},
+	"internal/etcdkv":   {"internal/fault", "internal/keyspace"},
+	"internal/lane":     {"internal/fault", "internal/keyspace", "internal/etcdkv", "internal/claims"},
+	"internal/mirror":   {"internal/fault", "internal/keyspace", "internal/etcdkv"},
+	"internal/line":     {"internal/fault", "internal/keyspace", "internal/etcdkv", "internal/lane", "internal/claims"},
+	"internal/leftover": {"internal/fault", "internal/keyspace", "internal/etcdkv", "internal/lane"},
+	"internal/inside":   {"internal/etcdkv", "internal/lane", "internal/claims"},
+
+	// What users import.
+	"coord":     slices.Concat(machinery, []string{"internal/line", "internal/inside"}),
+	"election":  {"coord", "internal/keyspace", "internal/etcdkv", "internal/lane", "internal/line", "internal/inside"},
+	"workqueue": slices.Concat(machinery, []string{"coord", "internal/mirror", "internal/inside"}),
+
+	"cmd/leasectl": {"internal/leasectl"},
+	"internal/leasectl": slices.Concat(machinery, []string{
+		"coord", "election", "workqueue", "internal/mirror", "internal/line", "internal/leftover", "internal/inside",
+		"internal/embedetcd", "internal/simulate", "internal/simulate/report", "internal/webui",
+	}),
+	"internal/simulate": {"coord", "election", "workqueue", "internal/keyspace", "internal/embedetcd", "internal/faultproxy"},
+	"internal/webui":    {"coord", "election", "workqueue"},
+
+	// Stand-ins and harnesses, for tests.
 	"internal/embedetcd":   {},
 	"internal/faultproxy":  {},
 	"internal/explore":     {},
 	"internal/memetcd":     {},
 	"internal/mutants":     {},
-	"internal/simulate":    {"coord", "election", "workqueue", "internal/embedetcd", "internal/faultproxy"},
-	"internal/webui":       {"coord", "election", "workqueue"},
-	"integration":          {"coord", "election", "workqueue", "integration/etcdtest"},
+	"internal/stubetcd":    {"internal/keyspace", "internal/etcdkv"},
+	"internal/faultkv":     {"internal/keyspace", "internal/etcdkv", "integration/etcdtest"},
+	"integration":          {"coord", "election", "workqueue", "internal/keyspace", "integration/etcdtest"},
 	"integration/etcdtest": {"internal/embedetcd", "internal/faultproxy"},
-	"integration/history":  {"coord", "election", "workqueue"},
+	"integration/history":  {"coord", "election", "workqueue", "internal/keyspace"},
 	"examples":             {"coord", "election", "workqueue", "integration/etcdtest"},
 }
+
+// machinery is what all that claims is made of.
+var machinery = []string{"internal/fault", "internal/claims", "internal/keyspace", "internal/etcdkv", "internal/lane"}
 
 // fileMayImport holds the exceptions that one file of a package has.
 var fileMayImport = map[string][]string{
@@ -52,7 +75,10 @@ var libraryImports = []string{
 }
 
 // libraryInternals are the libraries' own machinery.
-var libraryInternals = []string{modulePath + "/internal/claims"}
+var libraryInternals = []string{
+	modulePath + "/internal/fault", modulePath + "/internal/claims", modulePath + "/internal/keyspace", modulePath + "/internal/etcdkv",
+	modulePath + "/internal/lane", modulePath + "/internal/mirror", modulePath + "/internal/line", modulePath + "/internal/inside",
+}
 
 // forbiddenDeps must not even be reached through others by a library.
 var forbiddenDeps = []string{
