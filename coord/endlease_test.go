@@ -7,6 +7,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/leftover"
 )
 
 // Somebody who was shown a session ends that one, and no other that came after it.
@@ -26,26 +27,26 @@ func TestEndLease(t *testing.T) {
 		"a job":               {store.Keys().Queue("q").Job("x"), s.CreateRevision(), coord.ErrInvalid},
 		"a foreign key":       {"/elsewhere", 1, coord.ErrInvalid},
 	} {
-		if _, err := coord.EndLease(within(t), store, tc.key, tc.created); !errors.Is(err, tc.want) {
+		if _, err := leftover.EndLease(within(t), store, tc.key, tc.created); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
 	}
 	wantAlive(t, s)
-	if lease, err := coord.EndLease(within(t), store, key, s.CreateRevision()); err != nil || lease != s.Lease() {
+	if lease, err := leftover.EndLease(within(t), store, key, s.CreateRevision()); err != nil || lease != s.Lease() {
 		t.Fatalf("got %x, %v, want %x", lease, err, s.Lease())
 	}
 	<-s.Done()
 	if err := s.Err(); !errors.Is(err, coord.ErrSessionLost) {
 		t.Errorf("the owner is told %v", err)
 	}
-	if _, err := coord.EndLease(within(t), store, key, s.CreateRevision()); !errors.Is(err, coord.ErrRefused) {
+	if _, err := leftover.EndLease(within(t), store, key, s.CreateRevision()); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("again: got %v", err)
 	}
 	resp, err := client.Put(within(t), key, "{}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := coord.EndLease(within(t), store, key, resp.Header.Revision); !errors.Is(err, coord.ErrRefused) {
+	if _, err := leftover.EndLease(within(t), store, key, resp.Header.Revision); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("without a lease: got %v", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/leftover"
 )
 
 func newLeasesRevoke(a *app) *cobra.Command {
@@ -70,7 +70,7 @@ func (a *app) runRevoke(ctx context.Context, name string, ids []clientv3.LeaseID
 		}
 		ctx, cancel := a.bounded(ctx)
 		defer cancel()
-		if _, err := coord.EndLease(ctx, store, key, created); err != nil {
+		if _, err := leftover.EndLease(ctx, store, key, created); err != nil {
 			return err
 		}
 		switch format {

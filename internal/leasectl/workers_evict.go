@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/leftover"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -105,9 +105,9 @@ func (a *app) endSession(ctx context.Context, s *etcdkv.Store, key *mvccpb.KeyVa
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	if p, _ := s.Keys().Parse(string(key.Key)); key.Lease != p.Lease() {
-		return coord.DeleteLeftovers(ctx, s, []*mvccpb.KeyValue{key})[0]
+		return leftover.Delete(ctx, s, []*mvccpb.KeyValue{key})[0]
 	}
-	_, err := coord.EndLease(ctx, s, string(key.Key), key.CreateRevision)
+	_, err := leftover.EndLease(ctx, s, string(key.Key), key.CreateRevision)
 	return err
 }
 

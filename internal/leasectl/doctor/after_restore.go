@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/leftover"
 )
 
 // Live is a session that has its key.
@@ -56,7 +56,7 @@ func EndSessions(ctx context.Context, client *clientv3.Client, root string, all 
 		wait.Go(func() {
 			defer func() { <-room }()
 			if p, _ := store.Keys().Parse(string(s.kv.Key)); int64(s.Lease) != p.Lease() { // others may hang on that one
-				errs[i] = coord.DeleteLeftovers(ctx, store, []*mvccpb.KeyValue{s.kv})[0]
+				errs[i] = leftover.Delete(ctx, store, []*mvccpb.KeyValue{s.kv})[0]
 				return
 			}
 			errs[i] = store.Revoke(ctx, s.Lease)

@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/leftover"
 	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -92,7 +93,7 @@ func (e *Exam) Fix(ctx context.Context, by workqueue.By) error {
 		for i, f := range leftovers {
 			seen[i] = f.repair.leftover
 		}
-		for i, err := range coord.DeleteLeftovers(ctx, e.store, seen) {
+		for i, err := range leftover.Delete(ctx, e.store, seen) {
 			leftovers[i].mended(leftovers[i].Subject, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package coord
+package leftover
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
@@ -218,9 +219,9 @@ func TestWhatIsNoLeftoverStays(t *testing.T) {
 		seen = append(seen, &mvccpb.KeyValue{Key: []byte(key), ModRevision: resp.Header.Revision})
 	}
 	seen = append(seen, &mvccpb.KeyValue{Key: []byte(q.Payload("never seen"))})
-	for i, err := range DeleteLeftovers(t.Context(), s, seen) {
+	for i, err := range Delete(t.Context(), s, seen) {
 		leftover := string(seen[i].Key) == q.Payload("gone")
-		if leftover != (err == nil) || !leftover && !errors.Is(err, ErrInvalid) {
+		if leftover != (err == nil) || !leftover && !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("%s: %v", seen[i].Key, err)
 		}
 	}
@@ -230,7 +231,7 @@ func TestWhatIsNoLeftoverStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := &mvccpb.KeyValue{Key: []byte(q.Payload("gone")), ModRevision: resp.Header.Revision - 1}
-	if errs := DeleteLeftovers(t.Context(), s, []*mvccpb.KeyValue{stale}); !errors.Is(errs[0], ErrRefused) {
+	if errs := Delete(t.Context(), s, []*mvccpb.KeyValue{stale}); !errors.Is(errs[0], coord.ErrRefused) {
 		t.Errorf("deleted what had changed: %v", errs)
 	}
 }

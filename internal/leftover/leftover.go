@@ -1,4 +1,6 @@
-package coord
+// Package leftover takes away what belongs to nothing any more, and ends leases on behalf
+// of whoever was shown their keys.
+package leftover
 
 import (
 	"context"
@@ -13,7 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/lane"
 )
 
-// DeleteLeftovers deletes keys that belong to nothing any more, each only while that
+// Delete deletes keys that belong to nothing any more, each only while that
 // is still so, and while the key is as it was seen:
 //
 //   - a session, lane, registration of a worker, waiting entry, done job or refusal
@@ -31,7 +33,7 @@ import (
 // changed or belongs to something now; [ErrInvalid] when it is a key of another
 // kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
-func DeleteLeftovers(ctx context.Context, s *etcdkv.Store, seen []*mvccpb.KeyValue) (errs []error) {
+func Delete(ctx context.Context, s *etcdkv.Store, seen []*mvccpb.KeyValue) (errs []error) {
 	c, done := lane.OwnLane(ctx, s, "leftovers")
 	defer done()
 	errs = make([]error, len(seen))
