@@ -58,7 +58,7 @@ fuzz-brief: ## Run every fuzz target on 2000 inputs, as CI does
 
 .PHONY: explore
 explore: ## Search the large worlds of the explorer: minutes
-	$(GO) test -count=1 -timeout 60m -v -run 'TestExplore' ./coord ./workqueue -explore.more
+	$(GO) test -count=1 -timeout 60m -v -run 'TestExplore' ./internal/lane ./internal/line ./workqueue -explore.more
 	$(GO) test -count=1 -v ./internal/memetcd -steps 50000
 
 .PHONY: soak

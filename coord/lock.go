@@ -3,10 +3,10 @@ package coord
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
-	"github.com/leasekit/leasekit/internal/line"
 )
 
 // Lock is a lock of a name, held by one acquisition at a time: two goroutines of
@@ -68,10 +68,35 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Hold, error) { return s.l.acq
 // not meant for one who waits.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Hold, error) { return s.l.acquire(ctx, false) }
 
-// State reads who holds the lock and who waits, linearizably.
-func (l *Lock) State(ctx context.Context) (line.State, error) {
+// LockState is who holds a lock, or leads, and who waits for it.
+type LockState struct {
+	// Owner is the session that holds the lock, or empty.
+	Owner string
+	// Token is the claim's, zero without an owner.
+	Token Token
+	// Since is when it was claimed, by the clock of whoever wrote it.
+	Since time.Time
+	// OwnerGone tells that the owner's session is gone: the lock can be taken.
+	OwnerGone bool
+	// Waiters are the sessions that wait, first in line first.
+	Waiters []string
+	// ForcedBy and Reason tell who took the claim from the owner before, where an
+	// operator did.
+	ForcedBy, Reason string
+}
+
+// State reads who holds the lock and who waits, linearizably. It blocks until the answer,
+// ctx's end, or 3 s have passed.
+func (l *Lock) State(ctx context.Context) (LockState, error) {
 	if l.err != nil {
-		return line.State{}, fmt.Errorf("read state: %w", l.err)
+		return LockState{}, fmt.Errorf("read state: %w", l.err)
 	}
-	return l.c.State(ctx)
+	st, err := l.c.State(ctx)
+	if err != nil {
+		return LockState{}, err
+	}
+	return LockState{
+		Owner: st.Owner, Token: Token(st.Token), Since: st.Since, OwnerGone: st.OwnerGone, Waiters: st.Waiters,
+		ForcedBy: st.ForcedBy, Reason: st.Reason,
+	}, nil
 }
