@@ -16,6 +16,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/line"
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // Elector is one candidate of an election. Create it with [New] and Run it once.
@@ -80,7 +81,7 @@ func (e *Elector) Run(ctx context.Context, fn func(ctx context.Context, t *Term)
 				e.log.Warn("campaign", zap.Error(err))
 			}
 			e.dropLost(ctx)
-			pause(ctx, try)
+			_ = etcdkv.Pause(ctx, try) // the loop tells when ctx ended
 			continue
 		}
 		try = 0
@@ -135,11 +136,15 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 	go func() {
 		err := errNoReturn
 		defer func() { returned <- err }() // even when fn ends its goroutine
-		err = call(fnCtx, t, fn)
+		err = usercode.Call(func() error { return fn(fnCtx, t) })
+		if p, ok := err.(*usercode.PanicError); ok {
+			err = fmt.Errorf("the leader's function: %w", p)
+		}
 	}()
 	err, stuck := e.await(ctx, fnCtx, t, returned)
 	cause := context.Cause(fnCtx)
-	if p, ok := err.(*panicError); ok && cause != nil { // which nobody is told otherwise
+	var p *usercode.PanicError
+	if errors.As(err, &p) && cause != nil { // which nobody is told otherwise
 		e.log.Error("panic at the end of a term", zap.Error(p))
 	}
 	e.cfg.Hooks.Ended(t, cause)
@@ -199,7 +204,7 @@ func (e *Elector) giveUp(ctx context.Context, t *Term) {
 			return
 		}
 		e.log.Info("hand over again", zap.Error(err))
-		pause(within, try)
+		_ = etcdkv.Pause(within, try) // what it waits for tells
 	}
 }
 
@@ -388,13 +393,3 @@ func (r *Runnable) Start(ctx context.Context) error { return r.e.Run(ctx, r.fn) 
 
 // NeedLeaderElection is false: the election is ours.
 func (r *Runnable) NeedLeaderElection() bool { return false }
-
-// pause waits a little longer with each try.
-func pause(ctx context.Context, try int) {
-	t := time.NewTimer(min(50*time.Millisecond<<min(try, 5), time.Second))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}

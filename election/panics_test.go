@@ -29,7 +29,7 @@ func TestPanicOfTheLeadersFunctionEndsItsRunAlone(t *testing.T) {
 	s.candidates(1)
 	close(explode)
 	err := receive(t, "the end of Run", a.done)
-	if err == nil || !strings.Contains(err.Error(), "panicked: boom") || !strings.Contains(err.Error(), "panics_test.go") {
+	if err == nil || !strings.Contains(err.Error(), "panic: boom") || !strings.Contains(err.Error(), "panics_test.go") {
 		t.Fatalf("got %v", err)
 	}
 	if second := b.leads(); second.Token() <= first.Token() {

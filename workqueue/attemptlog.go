@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // logEnd logs an attempt that did not end well, once the outcome of its closing write is
@@ -30,7 +32,7 @@ func (c *Claim) logTaken(cause, answer error) {
 		c.logger().Info("attempt stopped: the job was cancelled")
 		return
 	}
-	c.logger().Warn("attempt refused: the claim is not current any more", zap.NamedError("cause", cause), zap.String("error", cut(textOf(answer), maxError)))
+	c.logger().Warn("attempt refused: the claim is not current any more", zap.NamedError("cause", cause), zap.String("error", cut(usercode.TextOf(answer), maxError)))
 }
 
 // logger names the attempt.

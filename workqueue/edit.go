@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // edition is how a job is described after an edit.
@@ -136,7 +137,7 @@ func (q *Queue) intervention(l located, e event) (next, error) {
 func (q *Queue) edition(r *record, payload []byte, change func(*Params) error) (*edition, error) {
 	was := r.params(payload)
 	p := r.params(payload)
-	if err := guarded(func() error { return change(&p) }); err != nil {
+	if err := usercode.Call(func() error { return change(&p) }); err != nil {
 		return nil, err
 	}
 	for field, same := range map[string]bool{

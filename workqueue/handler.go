@@ -3,6 +3,8 @@ package workqueue
 import (
 	"context"
 	"errors"
+
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // Handler works jobs.
@@ -34,7 +36,7 @@ type wrapper interface{ Unwrap() Handler }
 // kindsOf asks a handler, or what it wraps, for the kinds that it works. None without
 // an error means all.
 func kindsOf(h Handler) (kinds []string, err error) {
-	err = guarded(func() error {
+	err = usercode.Call(func() error {
 		for h != nil {
 			if k, ok := h.(kinded); ok {
 				if kinds = k.Kinds(); len(kinds) == 0 {
@@ -55,7 +57,7 @@ func kindsOf(h Handler) (kinds []string, err error) {
 
 // call runs the handler and turns a panic into an error.
 func call(ctx context.Context, h Handler, c *Claim) (result []byte, err error) {
-	if err = guarded(func() error {
+	if err = usercode.Call(func() error {
 		result, err = h.Handle(ctx, c)
 		return err
 	}); err != nil {

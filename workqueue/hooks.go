@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // Hooks let a program see what its worker does, without a dependency: for logs,
@@ -46,22 +48,22 @@ func (h Hooks) guarded(log *zap.Logger) Hooks {
 	return Hooks{
 		Claimed: func(j *Job, took time.Duration) {
 			if h.Claimed != nil {
-				guardedHook(log, "Claimed", func() { h.Claimed(j, took) })
+				usercode.Hook(log, "Claimed", func() { h.Claimed(j, took) })
 			}
 		},
 		Missed: func() {
 			if h.Missed != nil {
-				guardedHook(log, "Missed", h.Missed)
+				usercode.Hook(log, "Missed", h.Missed)
 			}
 		},
 		Abandoned: func(j *Job, cause error) {
 			if h.Abandoned != nil {
-				guardedHook(log, "Abandoned", func() { h.Abandoned(j, cause) })
+				usercode.Hook(log, "Abandoned", func() { h.Abandoned(j, cause) })
 			}
 		},
 		Settled: func(j *Job, s Settlement) {
 			if h.Settled != nil {
-				guardedHook(log, "Settled", func() { h.Settled(j, s) })
+				usercode.Hook(log, "Settled", func() { h.Settled(j, s) })
 			}
 		},
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // EnqueueJSON adds one job of a kind with in as its payload, in JSON: the other end
@@ -78,7 +80,7 @@ func HandleJSON[In, Out any](m *Mux, kind string, f func(ctx context.Context, c 
 
 // toJSON is encodeJSON for a value of the caller's, whose methods may panic.
 func toJSON(v any) (b []byte, err error) {
-	err = guarded(func() error {
+	err = usercode.Call(func() error {
 		b, err = encodeJSON(v)
 		return err
 	})
@@ -91,7 +93,7 @@ func fromJSON(b []byte, v any) error {
 	if len(b) == 0 {
 		return nil
 	}
-	return guarded(func() error {
+	return usercode.Call(func() error {
 		dec := json.NewDecoder(bytes.NewReader(b))
 		dec.UseNumber()
 		if err := dec.Decode(v); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // Filter selects jobs for [Queue.List]. The zero value selects all.
@@ -123,7 +124,7 @@ func listJobs(ctx context.Context, store *etcdkv.Store, queues []string, f Filte
 		limit := f.Limit
 		for all := listings(store.Keys(), queues, f); len(all) > 0; {
 			read := 0
-			if err := guarded(func() (err error) { // it asks f.Match
+			if err := usercode.Call(func() (err error) { // it asks f.Match
 				read, err = readListings(ctx, store, all[:min(len(all), 3*queuesAtOnce)], limit)
 				return err
 			}); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // Complete ends the job with a result, under the claim's fence. It blocks until
@@ -79,7 +80,7 @@ func (c *Claim) failure(cause error) event {
 	o := outcomeOf(cause)
 	if o == nil {
 		e := c.event(verbFail)
-		e.err = textOf(cause)
+		e.err = usercode.TextOf(cause)
 		return e
 	}
 	e := c.event(o.outcome)
@@ -87,7 +88,7 @@ func (c *Claim) failure(cause error) event {
 		e.at = e.now.Add(o.delay)
 	}
 	if o.outcome == verbCancel || o.err != nil {
-		e.err = textOf(cause)
+		e.err = usercode.TextOf(cause)
 	}
 	e.permanent, e.unbegun = o.final, o.unbegun
 	if o.outcome == verbFail && o.delay > 0 {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/usercode"
 )
 
 // answer is what a handler returned.
@@ -249,7 +250,7 @@ func (c *Claim) closing(a answer, cause error) event {
 	}
 	if errors.Is(cause, ErrDraining) || isSessionOver(cause) {
 		e := c.event(verbRelease)
-		e.err = textOf(a.err)
+		e.err = usercode.TextOf(a.err)
 		return e
 	}
 	if errors.Is(cause, ErrAttemptTimeout) && !matches(a.err, ErrAttemptTimeout) {
