@@ -15,7 +15,8 @@ import (
 )
 
 // claimable is what a lock, a leadership and a semaphore have in common: claims
-// that sessions queue for. Acquire, release and transfer are written once, here.
+// that sessions queue for. Acquire is written once, here; the Txns are those of package
+// line.
 type claimable struct {
 	line.Reader
 	s    *Session

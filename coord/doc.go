@@ -1,5 +1,5 @@
-// Package coord holds what every part of Leasekit stands on: sessions, fences,
-// lanes, mirrors, and the keys that they use.
+// Package coord holds what every part of Leasekit stands on: sessions, fences, locks
+// and semaphores.
 //
 // # One idea
 //
@@ -20,14 +20,13 @@
 //     Txn. [Session.Commit] is a write that carries fences: it is applied,
 //     refused with a [FencedError], or [ErrUnknown]. There is no other kind of
 //     result write.
-//   - A [Committer] sends writes in lanes. A lane is a key that every batch
-//     rewrites under a compare of its own revision, so a repeated or late batch
-//     is refused, and a lost answer is resolved by reading what each unit did at
-//     the lane's revision. What waits while a batch is in flight travels as the
-//     next one (group commit), each unit as a nested Txn that succeeds or loses
-//     alone.
-//   - A [Mirror] keeps a prefix in memory: list, then watch. It is a
-//     hint; the Txn decides.
+//   - Every write travels in a lane: a key that each batch of writes rewrites under
+//     a compare of its own revision. So a repeated or late batch is refused, and a
+//     lost answer is resolved by reading what each write did at the lane's revision.
+//     What waits while a batch is in flight travels as the next one (group commit),
+//     each write as a nested Txn that succeeds or loses alone.
+//   - A [Lock] and a [Semaphore] are claims that sessions queue for; a [Hold] is one
+//     that was acquired.
 //   - A [Member] keeps one live session per process, the next incarnation after
 //     a loss.
 //

@@ -473,3 +473,17 @@ func TestSessionHealthz(t *testing.T) {
 		}
 	})
 }
+
+// A claim that comes while Close gives the others back must not slip in behind it.
+func TestNothingIsEnteredBehindClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := openOn(t, stubetcd.New(), SessionConfig{})
+		if err := s.book.Close(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = s.track("late", nil), s.keep("late", nil) // whose session is not over yet
+		if n := s.book.Len(); n != 0 {
+			t.Errorf("%d claims were entered that nobody gives back", n)
+		}
+	})
+}

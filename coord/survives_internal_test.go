@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -86,99 +84,6 @@ func TestCommitUnderALockHappensOnce(t *testing.T) {
 	}
 }
 
-// 50 owners, each with a claim of its own that every increment moves on.
-func TestConcurrentIncrementsAreExact(t *testing.T) {
-	const owners, rounds = 50, 200
-	w := faultkv.NewWorld(t)
-	c := ownCommitter(t, w)
-	var wg sync.WaitGroup
-	for n := range owners {
-		wg.Go(func() {
-			key := fmt.Sprintf("%s%d", w.Data, n)
-			fence := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
-			for i := range rounds {
-				nonce := keyspace.NewNonce()
-				r, err := c.Do(faultkv.Within(t), etcdkv.Txn{
-					If:   fence,
-					Then: []clientv3.Op{clientv3.OpPut(key, fmt.Sprintf(`{"w":"%s","n":%d}`, nonce, i))},
-				})
-				if err != nil || !r.Succeeded {
-					t.Errorf("owner %d, round %d: got succeeded %v, error %v", n, i, r.Succeeded, err)
-					return
-				}
-				fence = etcdkv.GuardOf(key, r.Revision, nonce)
-			}
-		})
-	}
-	wg.Wait()
-	for n := range owners {
-		if got := w.Version(t, strconv.Itoa(n)); got != rounds {
-			t.Errorf("owner %d: got %d increments, want %d", n, got, rounds)
-		}
-	}
-	if got := c.Flights(); got >= owners*rounds {
-		t.Errorf("%d requests for %d Txns: nothing shared a batch", got, owners*rounds)
-	}
-}
-
-// chaos plans a random fate for every Txn, from a seed that it prints.
-type chaos struct {
-	mu      sync.Mutex
-	rng     *rand.Rand
-	dropped atomic.Int64
-}
-
-func newChaos(t *testing.T, w *faultkv.World) *chaos {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	c := &chaos{rng: rand.New(rand.NewPCG(seed, 0))}
-	w.PlanBy(func(int, etcdkv.Txn) faultkv.Fate {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		drawn := c.rng.IntN(100)
-		if drawn < 45 {
-			c.dropped.Add(1)
-		}
-		switch {
-		case drawn < 25:
-			return faultkv.Fate{Lose: faultkv.ErrLost}
-		case drawn < 35:
-			return faultkv.Fate{Refuse: faultkv.ErrLost}
-		case drawn < 45:
-			return faultkv.Fate{Late: true}
-		}
-		return faultkv.Fate{}
-	})
-	return c
-}
-
-// arrivals delivers late originals again and again until stop is closed.
-func arrivals(t *testing.T, w *faultkv.World, stop <-chan struct{}) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		w.Arrive(t)
-		select {
-		case <-stop:
-			w.Deliver(t) // nobody waits for anything any more
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// under runs fn while late originals arrive.
-func under(t *testing.T, w *faultkv.World, fn func()) {
-	t.Helper()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() { arrivals(t, w, stop) })
-	fn()
-	close(stop)
-	wg.Wait()
-}
-
 // 200 commits with random losses: each happens exactly once, its counter and its
 // audit entry agree, and its caller is told so.
 func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
@@ -186,8 +91,8 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 	const workers, commits = 10, 20
 	w := faultkv.NewWorld(t)
 	s := sessionIn(t, w)
-	drops := newChaos(t, w)
-	under(t, w, func() {
+	drops := faultkv.NewChaos(t, w)
+	faultkv.Under(t, w, func() {
 		var wg sync.WaitGroup
 		for n := range workers {
 			job := claimIn(t, w, fmt.Sprintf("job-%d", n))
@@ -216,63 +121,7 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 			t.Errorf("worker %d: got %v audit entries, error %v, want %d", n, resp.Count, err, commits)
 		}
 	}
-	if drops.dropped.Load() == 0 {
-		t.Error("no answer was lost: the test shows nothing")
-	}
-}
-
-// Claimers race for the same keys while answers get lost: each key is given to
-// exactly one, and exactly that one is told so, never "lost" of its own success.
-func TestSurvives_14_RetriedClaimSaysYoursOnce(t *testing.T) {
-	t.Parallel()
-	const claimers, keys = 8, 15
-	w := faultkv.NewWorld(t)
-	drops := newChaos(t, w)
-	var yours [keys][claimers]string
-	under(t, w, func() {
-		var wg sync.WaitGroup
-		for n := range claimers {
-			c := ownCommitter(t, w)
-			wg.Go(func() {
-				for k := range keys {
-					key, nonce := fmt.Sprintf("%s%d", w.Data, k), keyspace.NewNonce()
-					r, err := c.Do(faultkv.Within(t), etcdkv.Txn{
-						If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
-						Then: []clientv3.Op{clientv3.OpPut(key, keyspace.Head(nonce)+"}")},
-						Else: []clientv3.Op{clientv3.OpGet(key)},
-					})
-					switch {
-					case err != nil:
-						t.Errorf("claimer %d, key %d: %v", n, k, err)
-					case r.Succeeded:
-						yours[k][n] = nonce
-					case r.Get(0) == nil || keyspace.NonceOf(r.Get(0).Value) == nonce:
-						t.Errorf("claimer %d, key %d: lost against %v", n, k, r.Get(0))
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
-	for k := range keys {
-		resp, err := w.Client.Get(faultkv.Within(t), fmt.Sprintf("%s%d", w.Data, k))
-		if err != nil || len(resp.Kvs) != 1 {
-			t.Fatalf("key %d: got %v %v", k, resp, err)
-		}
-		told := 0
-		for _, nonce := range yours[k] {
-			if nonce != "" {
-				told++
-				if keyspace.NonceOf(resp.Kvs[0].Value) != nonce {
-					t.Errorf("key %d: told yours, but it is another's", k)
-				}
-			}
-		}
-		if told != 1 || resp.Kvs[0].Version != 1 {
-			t.Errorf("key %d: %d were told yours, it was put %d times; want 1 and 1", k, told, resp.Kvs[0].Version)
-		}
-	}
-	if drops.dropped.Load() == 0 {
+	if drops.Dropped.Load() == 0 {
 		t.Error("no answer was lost: the test shows nothing")
 	}
 }

@@ -18,7 +18,7 @@ const lookAgain = 10 * time.Second
 // or later, or until it is time to look again although no watch has said so: a
 // watch is a hint, and its stream can die silently. So it does when the connection is
 // lost, since etcd may come back with an older history. Then the caller reads. The error
-// is ctx's cause, or [ErrClosed] when the client was closed, and nothing else.
+// is ctx's cause, or [fault.ErrClosed] when the client was closed, and nothing else.
 func (s *Store) AwaitChange(ctx context.Context, rev int64, keys ...string) error {
 	ctx, stop := s.WhileOpen(ctx)
 	defer stop()

@@ -16,7 +16,7 @@ const maxOps = 60
 
 // CheckOps refuses what a caller must not put into a commit: too many ops, or
 // writes under our own root, which only transitions may make. The error wraps
-// [ErrInvalid].
+// [fault.ErrInvalid].
 func CheckOps(k keyspace.Keyspace, ops []clientv3.Op) error {
 	if len(ops) > maxOps {
 		return &fault.InputError{Field: "ops", Value: fmt.Sprint(len(ops)), Reason: fmt.Sprintf("at most %d operations can join a commit", maxOps)}

@@ -30,7 +30,7 @@ func (s *Store) NextChange(ctx context.Context, key string, rev int64) (*clientv
 
 // FirstChange blocks until the key's first change from revision rev on, and returns it;
 // one that has happened is found too, unless its revision is compacted, and also behind a
-// lost connection, where [ErrHistoryRewound] tells that rev is of another history. Opts
+// lost connection, where [fault.ErrHistoryRewound] tells that rev is of another history. Opts
 // filter. It ends with ctx, with its cause, although the client's channel may not.
 func (s *Store) FirstChange(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) (*clientv3.Event, error) {
 	for try := 0; ; try++ {

@@ -98,7 +98,7 @@ func (s *Store) Reached(before Mark, rev int64, cluster uint64) { s.high.raise(b
 func (s *Store) LeaveStreams() { s.streams.Add(1) }
 
 // Get reads one key or range, linearizably. It blocks until the answer, ctx's
-// end, or 3 s have passed. With [ErrHistoryRewound], and only with that error,
+// end, or 3 s have passed. With [fault.ErrHistoryRewound], and only with that error,
 // there is an answer too: what the cluster holds now.
 func (s *Store) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	reqCtx, cancel := context.WithTimeout(ctx, RequestTimeout)
@@ -142,7 +142,7 @@ func (s *Store) Read(ctx context.Context, gets ...clientv3.Op) (*clientv3.TxnRes
 // ctx or the channel ends; an error is in the last response. A channel that ends
 // without one, while ctx lives, lost its connection: etcd may be back with another
 // history, as after a restore, in which rev means something else, so read before
-// watching again. It does not notice a connection that died silently: a [Mirror] does.
+// watching again. It does not notice a connection that died silently: a mirror does.
 func (s *Store) Watch(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
 	return s.untilInterrupted(ctx, func(ctx context.Context) clientv3.WatchChan {
 		return s.WatchOn(ctx, fmt.Sprintf("watch-%d", s.streams.Load()), key, rev, opts...)

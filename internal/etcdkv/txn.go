@@ -5,14 +5,14 @@ import (
 )
 
 // Txn is a transaction as a plain value, built by a pure function and carried
-// by a [Committer]. Compares see the state before the Txn.
+// by a lane.Committer. Compares see the state before the Txn.
 type Txn struct {
 	// If must hold for Then to happen; otherwise Else happens.
 	If []clientv3.Cmp
 	// Then may put, delete and get single keys, and nest one more Txn.
 	Then []clientv3.Op
 	// Else only gets single keys: why the Txn lost. In a large batch they are read
-	// after it, as they were then; when nobody can, the outcome is [ErrRefused].
+	// after it, as they were then; when nobody can, the outcome is [fault.ErrRefused].
 	Else []clientv3.Op
 	// Origin labels who sends it. After etcd refused a unit outright, units of
 	// the same origin travel alone for a while, so that a broken caller cannot

@@ -29,7 +29,7 @@ const maxName = 200
 type Keyspace struct{ root string }
 
 // New returns the keyspace under root; "" means /leasekit/. A root
-// that does not end in "/" gets one. The error wraps [ErrInvalid].
+// that does not end in "/" gets one. The error wraps [fault.ErrInvalid].
 func New(root string) (Keyspace, error) {
 	if root == "" {
 		root = defaultRoot
@@ -48,7 +48,7 @@ func New(root string) (Keyspace, error) {
 
 // ValidateName checks a queue, lock, election, job or identity name: 1 to 200
 // bytes of UTF-8 without control characters. Field names the parameter in the
-// error, which wraps [ErrInvalid].
+// error, which wraps [fault.ErrInvalid].
 func ValidateName(field, name string) error {
 	switch {
 	case name == "":
@@ -72,7 +72,7 @@ func (k Keyspace) Meta() string { return k.root + "meta" }
 // Sessions is the prefix of all session keys.
 func (k Keyspace) Sessions() string { return k.root + "sessions/" }
 
-// Session is the key of one session; sid is as [Session.ID] returns it.
+// Session is the key of one session; sid is as a session shows its ID.
 func (k Keyspace) Session(sid string) string { return k.Sessions() + sid }
 
 // SessionsOf is the prefix of the sessions of one identity: a role that may write it

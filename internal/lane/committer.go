@@ -43,7 +43,7 @@ const (
 // Committer sends Txns in lanes, many in one request: what waits while a batch
 // is in flight travels as the next one. It adds no delay of its own. Each Txn
 // succeeds or loses alone, and its outcome is applied, not applied, or, rarely,
-// [ErrUnknown]. Small flights are under way one at a time, since etcd gains nothing
+// [fault.ErrUnknown]. Small flights are under way one at a time, since etcd gains nothing
 // from a second; a large one does not wait for another, and a slow one holds up
 // nobody.
 //
@@ -308,7 +308,7 @@ func (c *Committer) forgetWithdrawn() {
 
 // Close refuses new Txns, waits until what was handed over is settled or ctx
 // ends, and revokes the lanes' leases. When ctx ends first, what was not sent yet
-// fails with [ErrClosed], and what is in flight becomes [ErrUnknown]. When it
+// fails with [fault.ErrClosed], and what is in flight becomes [fault.ErrUnknown]. When it
 // returns, no goroutine is left. It takes little longer than ctx, and closing
 // twice is fine.
 func (c *Committer) Close(ctx context.Context) error {

@@ -14,13 +14,13 @@ type Pending unit
 func (p *Pending) Done() <-chan struct{} { return p.settled }
 
 // Result returns the outcome; valid once Done is closed. The error is nil when
-// the Txn was answered, whether If held or not; it wraps [ErrUnknown] when it may
+// the Txn was answered, whether If held or not; it wraps [fault.ErrUnknown] when it may
 // or may not have been applied; any other error means that nothing was applied.
 func (p *Pending) Result() (Result, error) { return p.result, p.err }
 
 // Wait blocks until the outcome is known or ctx ends. When ctx ends first, a
 // Txn that was not sent yet is withdrawn and the error is ctx's cause; of one
-// that was sent the outcome is [ErrUnknown] for now, and the committer goes on
+// that was sent the outcome is [fault.ErrUnknown] for now, and the committer goes on
 // finding it out: see Done. One that turns out not to have been applied is not sent
 // again then.
 func (p *Pending) Wait(ctx context.Context) (Result, error) {
@@ -51,7 +51,7 @@ func (p *Pending) Wait(ctx context.Context) (Result, error) {
 }
 
 // Fixed is closed once what etcd holds can not be changed by the Txn any more. It is
-// valid once Done is closed, and closed then unless the outcome is [ErrUnknown]: a late
+// valid once Done is closed, and closed then unless the outcome is [fault.ErrUnknown]: a late
 // original may be applied until its lane has ended, and one that was sent without a lane
 // for as long as what it compares is there. A committer that is closed and could not end
 // the lane closes it too, since nothing else will.

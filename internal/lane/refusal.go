@@ -7,7 +7,7 @@ import (
 )
 
 // Refusal turns the Else of a Txn that got the key of each fence, in order, into
-// the error to return: the first fence that is not current, or [ErrRefused] when
+// the error to return: the first fence that is not current, or [fault.ErrRefused] when
 // all are.
 func (r Result) Refusal(fences ...etcdkv.Fence) error {
 	for i, f := range fences {

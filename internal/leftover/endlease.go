@@ -13,10 +13,10 @@ import (
 // EndLease revokes the lease that a session or a lane hangs on, on behalf of whoever
 // was shown its key with that create revision, and returns the lease. A session is over
 // then: its owner is told, what it waits for is given up, and what it has claimed is an
-// orphan. Of a lane, writes that are under way end with [ErrUnknown].
+// orphan. Of a lane, writes that are under way end with [fault.ErrUnknown].
 //
-// It returns [ErrRefused] when the key is gone, was created anew, or hangs on no lease,
-// and [ErrInvalid] for a key of another kind. It blocks as [Store.Revoke] does.
+// It returns [fault.ErrRefused] when the key is gone, was created anew, or hangs on no lease,
+// and [fault.ErrInvalid] for a key of another kind. It blocks as [etcdkv.Store.Revoke] does.
 func EndLease(ctx context.Context, s *etcdkv.Store, key string, created int64) (clientv3.LeaseID, error) {
 	if p, ok := s.Keys().Parse(key); !ok || p.Kind != "sessions" && p.Kind != "lanes" {
 		return 0, fmt.Errorf("end lease: %w", &fault.InputError{Field: "key", Value: key, Reason: "it is the key of no session and no lane"})

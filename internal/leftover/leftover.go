@@ -25,13 +25,13 @@ import (
 //     on whatever lease was seen, since that may be one that outlives every process;
 //   - a payload or progress whose job is neither live nor dead;
 //   - an inbox entry whose job is not claimed by that assignment;
-//   - whatever has a name that [ValidateName] refuses, as after a put by hand: no
+//   - whatever has a name that [keyspace.ValidateName] refuses, as after a put by hand: no
 //     program takes it by that name.
 //
 // Of what was seen the key, the mod revision, the lease and, where there is one, the
-// value count. errs[i] belongs to seen[i]: nil when it was deleted; [ErrRefused] when it
-// changed or belongs to something now; [ErrInvalid] when it is a key of another
-// kind; else as of [Committer.Do]. It blocks until all outcomes are known or ctx
+// value count. errs[i] belongs to seen[i]: nil when it was deleted; [fault.ErrRefused] when it
+// changed or belongs to something now; [fault.ErrInvalid] when it is a key of another
+// kind; else as of [lane.Committer.Do]. It blocks until all outcomes are known or ctx
 // ends.
 func Delete(ctx context.Context, s *etcdkv.Store, seen []*mvccpb.KeyValue) (errs []error) {
 	c, done := lane.OwnLane(ctx, s, "leftovers")

@@ -19,8 +19,8 @@ import (
 // to is "", to the first in line, or to nobody where nobody waits. Actor and reason
 // are kept with the claim: see [State]. The owner is fenced: it may still be
 // running, but no write of it is accepted any more, and it is told. It blocks until
-// the outcome is known or ctx ends: nil; [ErrFenced] when the claim has moved on;
-// [ErrRefused] when nobody holds it, or to does not wait for it; [ErrUnknown] when
+// the outcome is known or ctx ends: nil; [fault.ErrFenced] when the claim has moved on;
+// [fault.ErrRefused] when nobody holds it, or to does not wait for it; [fault.ErrUnknown] when
 // ctx ended first.
 func ForceRelease(ctx context.Context, s *etcdkv.Store, seen State, to, actor, reason string) error {
 	if seen.Owner == "" {

@@ -182,7 +182,7 @@ func holderValue(me Claimant, now time.Time) string {
 func record(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("coord: " + err.Error())
+		panic("line: " + err.Error())
 	}
 	return string(b)
 }

@@ -45,7 +45,7 @@ type State struct {
 }
 
 // Waiter finds one who waits: by session id, or by an identity that one waiting
-// session has. The error wraps [ErrInvalid] when it is nobody, or more than one.
+// session has. The error wraps [fault.ErrInvalid] when it is nobody, or more than one.
 func (st State) Waiter(name string) (sid string, err error) {
 	var found []string
 	for _, w := range st.Waiters {
@@ -126,7 +126,7 @@ func statesOf(k keyspace.ClaimKeys, v View) (all []State) {
 }
 
 // LockStates reads, without a session, all locks that are held or waited for, by name
-// and at one revision. It blocks as [Store.List] does.
+// and at one revision. It blocks as [etcdkv.Store.List] does.
 func LockStates(ctx context.Context, s *etcdkv.Store) ([]State, error) {
 	return claimStates(ctx, s, s.Keys().Locks(), s.Keys().LockKeys)
 }

@@ -96,7 +96,7 @@ func (m *Mirror) Add(prefix string, sink Sink) {
 func (m *Mirror) Synced() <-chan struct{} { return m.synced }
 
 // Run mirrors until ctx ends, and returns nil then. Errors of etcd are logged and
-// survived; [ErrClosed] means that the client was closed.
+// survived; [fault.ErrClosed] means that the client was closed.
 func (m *Mirror) Run(ctx context.Context) error {
 	ctx, stop := m.store.WhileOpen(ctx)
 	defer stop()

@@ -1,4 +1,4 @@
-package coord
+package etcdkv_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/stubetcd"
 )
@@ -50,7 +51,7 @@ func TestOneLowAnswerIsNoRewind(t *testing.T) {
 	default:
 	}
 	b.Rewind(60)
-	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, ErrHistoryRewound) {
+	if _, err := s.Get(t.Context(), "k"); !errors.Is(err, fault.ErrHistoryRewound) {
 		t.Errorf("after a rewind: %v", err)
 	}
 }
@@ -100,7 +101,7 @@ func TestRewindIsNoticedByWhoeverMayReadAnything(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.Rewind(60)
-			if err := ask(t.Context(), s); !errors.Is(err, ErrHistoryRewound) {
+			if err := ask(t.Context(), s); !errors.Is(err, fault.ErrHistoryRewound) {
 				t.Errorf("after a rewind: %v", err)
 			}
 			select {
@@ -137,25 +138,11 @@ func TestAnotherClusterIsARewind(t *testing.T) {
 	for _, step := range []struct {
 		id   uint64
 		want error
-	}{{7, nil}, {8, ErrHistoryRewound}, {8, nil}} {
+	}{{7, nil}, {8, fault.ErrHistoryRewound}, {8, nil}} {
 		b.id = step.id
 		b.Rev++
 		if _, err := s.Get(t.Context(), "k"); !errors.Is(err, step.want) {
 			t.Errorf("answered by cluster %d: got %v, want %v", step.id, err, step.want)
 		}
 	}
-}
-
-// A claim that comes while Close gives the others back must not slip in behind it.
-func TestNothingIsEnteredBehindClose(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := openOn(t, stubetcd.New(), SessionConfig{})
-		if err := s.book.Close(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = s.track("late", nil), s.keep("late", nil) // whose session is not over yet
-		if n := s.book.Len(); n != 0 {
-			t.Errorf("%d claims were entered that nobody gives back", n)
-		}
-	})
 }
