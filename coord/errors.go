@@ -19,7 +19,7 @@ var (
 	// ErrHistoryRewound means that the cluster's history went back, as after a
 	// restore from a backup. It matches ErrSessionLost too.
 	ErrHistoryRewound = fault.ErrHistoryRewound
-	// ErrClosed means that the session, committer, queue or etcd client was closed by us.
+	// ErrClosed means that the session, queue or etcd client was closed by us.
 	ErrClosed = fault.ErrClosed
 )
 

@@ -56,6 +56,7 @@ type etcdBackend struct {
 
 var _ Backend = (*etcdBackend)(nil)
 
+// NewBackend is a client as a backend, without what [NewStore] puts around it.
 func NewBackend(c *clientv3.Client) *etcdBackend {
 	return &etcdBackend{client: c, lease: clientv3.RetryLeaseClient(c)}
 }

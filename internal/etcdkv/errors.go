@@ -72,6 +72,7 @@ func TooLargeToReceive(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "received message larger than max")
 }
 
+// CodeOf is the gRPC code of an error, however it is wrapped.
 func CodeOf(err error) codes.Code {
 	var e rpctypes.EtcdError
 	if errors.As(err, &e) {
@@ -100,6 +101,7 @@ func IsAuthError(err error) bool {
 	return c == codes.PermissionDenied || c == codes.Unauthenticated
 }
 
+// IsLeaseNotFound tells that a lease is gone.
 func IsLeaseNotFound(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
 }
@@ -118,6 +120,7 @@ func WithWayOut(err error) error {
 	return fmt.Errorf("etcd is out of space, nothing was written: delete what is not needed, compact, defragment and disarm the alarm: %w", err)
 }
 
+// IsCompacted tells that a revision is compacted.
 func IsCompacted(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrCompacted)
 }

@@ -58,6 +58,7 @@ func NewStore(client *clientv3.Client, root string, log *zap.Logger) (*Store, er
 	return s, nil
 }
 
+// NewStoreOn is a store on any backend; a nil logger logs nothing.
 func NewStoreOn(b Backend, keys keyspace.Keyspace, log *zap.Logger) *Store {
 	if log == nil {
 		log = zap.NewNop()
@@ -149,6 +150,7 @@ func (s *Store) Watch(ctx context.Context, key string, rev int64, opts ...client
 	})
 }
 
+// WatchOn is Watch on a stream of that name, which goes on when the connection is lost.
 func (s *Store) WatchOn(ctx context.Context, stream, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
 	return s.backend.Watch(s.WatchContext(ctx, stream), key, append(opts, clientv3.WithRev(rev))...)
 }
@@ -240,6 +242,8 @@ func (s *Store) Usage(ctx context.Context) (size, quota int64, err error) {
 // later call returns a fresh one, for the time after.
 func (s *Store) Rewound() <-chan struct{} { return s.high.next() }
 
+// Txn sends a Txn once, for package lane and for writes whose own success falsifies their
+// guard: after an error it may have been applied.
 func (s *Store) Txn(ctx context.Context, t Txn) (*clientv3.TxnResponse, error) {
 	before := s.high.read()
 	resp, err := s.backend.Txn(ctx, t)

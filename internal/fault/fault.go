@@ -64,6 +64,7 @@ func Unknown(causes ...error) error {
 	return err
 }
 
+// IsInvalid tells whether err is of bad input.
 func IsInvalid(err error) bool { return errors.Is(err, ErrInvalid) }
 
 // CauseOf prefers the cause over "context canceled".

@@ -30,16 +30,19 @@ func (k Keyspace) Elections() string { return k.root + "elections/" }
 // Semaphores is the prefix of all semaphores.
 func (k Keyspace) Semaphores() string { return k.root + "semaphores/" }
 
+// LockKeys are the keys of a lock.
 func (k Keyspace) LockKeys(name string) ClaimKeys {
 	root := k.Locks() + escape(name) + "/"
 	return ClaimKeys{Name: name, What: "lock " + strconv.Quote(name), Root: root, Only: root + "holder", N: 1, Wait: root + "waiters/"}
 }
 
+// ElectionKeys are the keys of an election.
 func (k Keyspace) ElectionKeys(name string) ClaimKeys {
 	root := k.Elections() + escape(name) + "/"
 	return ClaimKeys{Name: name, What: "election " + strconv.Quote(name), Root: root, Only: root + "leader", N: 1, Wait: root + "candidates/"}
 }
 
+// SemaphoreKeys are the keys of a semaphore of so many permits.
 func (k Keyspace) SemaphoreKeys(name string, permits int) ClaimKeys {
 	root := k.Semaphores() + escape(name) + "/"
 	return ClaimKeys{Name: name, What: "semaphore " + strconv.Quote(name), Root: root, Slots: root + "slots/", N: permits, Wait: root + "waiters/"}

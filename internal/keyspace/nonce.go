@@ -27,6 +27,7 @@ func NonceOf(value []byte) string {
 // Head is how a record with this head nonce begins, byte for byte.
 func Head(nonce string) string { return `{"w":"` + nonce + `"` }
 
+// Hex16 is n in 16 hex digits, as session ids and nonces have it.
 func Hex16(n uint64) string {
 	const digits = "0123456789abcdef"
 	var b [16]byte

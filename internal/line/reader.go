@@ -67,6 +67,7 @@ func (c Reader) readOwners(ctx context.Context, v *View) error {
 	return nil
 }
 
+// State reads who holds the claim, or its first permit, and who waits.
 func (c Reader) State(ctx context.Context) (State, error) {
 	v, err := c.Read(ctx)
 	if err != nil {
