@@ -235,7 +235,8 @@ func hostileLocks(t *testing.T, cl *clientv3.Client, root string) {
 }
 
 // A config that nobody can read stops the queue, says so, and is mended by hand; what
-// runs meanwhile goes on. A schema that is newer lets no new session in.
+// runs meanwhile goes on. A schema that is newer lets no new session in,
+// and no new producer.
 func TestSecurityJunkThatMeansSomething(t *testing.T) {
 	t.Parallel()
 	cl, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
@@ -267,6 +268,11 @@ func TestSecurityJunkThatMeansSomething(t *testing.T) {
 	for name, value := range map[string]string{"newer": `{"schema":99}`, "binary": "\x00", "text": "hello", "wrong type": `{"schema":"1"}`} {
 		_, err := cl.Put(bounded(t), root+"meta", value)
 		mustDo(t, err)
+		if q, err := workqueue.Open(bounded(t), cl, workqueue.Config{Queue: "q", Root: root}); err == nil {
+			t.Errorf("%s: queue %s was opened", name, q.Name())
+		} else if name == "newer" && !errors.Is(err, coord.ErrInvalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
 		if s, err := coord.OpenSession(bounded(t), cl, coord.SessionConfig{Root: root}); err == nil {
 			t.Errorf("%s: got session %s", name, s.ID())
 		}

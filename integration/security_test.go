@@ -245,6 +245,13 @@ func TestSecurityRoles(t *testing.T) {
 		t.Errorf("the neighbour's session: %v", err)
 	}
 	mustDo(t, hold.Verify(bounded(t)))
+	// A producer that may not read the schema enqueues without.
+	_, err = s.admin.RoleRevokePermission(bounded(t), "ana", s.root+"meta", "")
+	mustDo(t, err)
+	q, err := workqueue.Open(bounded(t), ana, workqueue.Config{Queue: "a", Root: s.root, Identity: "ana"})
+	mustDo(t, err)
+	defer func() { mustDo(t, q.Close()) }()
+	add(t, q, workqueue.Params{ID: "blind"})
 }
 
 // works uses the queue "a" with what ana has.

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -132,8 +134,9 @@ type Queue struct {
 }
 
 // Open returns a handle on a queue, which need not exist: a queue is its jobs. It
-// makes one linearizable read, so that a wrong endpoint or a missing permission
-// shows here; it blocks until then or until ctx ends. The client stays the
+// makes two linearizable reads, so that a wrong endpoint or a missing permission
+// shows here, and a root with a newer schema than this program's ([coord.ErrInvalid]);
+// it blocks until then or until ctx ends. The client stays the
 // caller's and must outlive the handle.
 func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, error) {
 	cfg = cfg.withDefaults()
@@ -145,7 +148,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}
 	keys := store.Keys().Queue(cfg.Queue)
-	resp, err := store.Get(ctx, keys.Config())
+	config, err := readFirst(ctx, store, keys)
 	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}
@@ -157,8 +160,26 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	q.life, q.cancel = context.WithCancel(context.Background())
 	q.mirrorLife, q.mirrorStop = context.WithCancel(context.Background())
 	q.retention = newRetention(store, q.keeps, q.log)
-	q.learn(resp.Kvs)
+	q.learn(config)
 	return q, nil
+}
+
+// readFirst reads the config of a queue, and refuses a root that a newer program has
+// written, unless its schema may not be read. A get each, since only one by itself is
+// told why etcd does not answer.
+func readFirst(ctx context.Context, store *etcdkv.Store, keys keyspace.QueueKeys) (config []*mvccpb.KeyValue, err error) {
+	resp, err := store.Get(ctx, keys.Config())
+	if err != nil {
+		return nil, err
+	}
+	meta, err := store.Get(ctx, store.Keys().Meta())
+	switch {
+	case errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied):
+		return resp.Kvs, nil
+	case err != nil:
+		return nil, err
+	}
+	return resp.Kvs, keyspace.CheckMeta(meta.Kvs)
 }
 
 // Name is the queue's name.

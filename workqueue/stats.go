@@ -59,8 +59,9 @@ type Stats struct {
 	// claimed.
 	OwnersUnknown bool
 	// Unreadable is how many of the records that were counted one by one cannot be
-	// read: live ones, and with what happened those of jobs that are over too. Newer
-	// is how many of these a newer program wrote, which can read them.
+	// read: live ones, and with what happened those of jobs that are over too. Keys
+	// that no program puts there are none. Newer is how many of them a newer program
+	// wrote, which can read them.
 	Unreadable, Newer int
 	// Recent is what happened of late; only [Queue.StatsSince] and
 	// [Queues.Stats] fill it.
@@ -222,6 +223,7 @@ func (c *counter) parts(keys keyspace.Keyspace, lives func(string, int64) bool) 
 		parts = append(parts, part{d.prefix, func(kv *mvccpb.KeyValue) {
 			h, err := d.txns.headOf(d.where, kv)
 			switch {
+			case err != nil && !oursIn(keys, kv):
 			case err != nil:
 				c.unread(err)
 			case d.where == inJobs:
@@ -239,6 +241,13 @@ func (c *counter) parts(keys keyspace.Keyspace, lives func(string, int64) bool) 
 		}})
 	}
 	return parts
+}
+
+// oursIn tells whether a key is one that a program could have put there: all others are
+// no records that cannot be read, but foreign keys.
+func oursIn(keys keyspace.Keyspace, kv *mvccpb.KeyValue) bool {
+	p, ok := keys.Parse(string(kv.Key))
+	return ok && keyspace.ValidateName("id", p.ID) == nil
 }
 
 // maxOrphans is how many orphans Stats names.

@@ -264,11 +264,10 @@ func parseQueueKey(seg []string) (p ParsedKey, ok bool) {
 	return ParsedKey{}, false
 }
 
-// Lease is the lease that Session names, on which the session's own keys hang: its key,
-// its registrations and its places in lines. It is 0 where there is no session, and the
-// lanes' names name none.
+// Lease is the lease that Session names, on which its own keys hang: a session's key, its
+// registrations and its places in lines, or a lane. It is 0 where there is none.
 func (p ParsedKey) Lease() int64 {
-	if p.Session == "" || p.Kind == "lanes" {
+	if p.Session == "" {
 		return 0
 	}
 	id, _ := strconv.ParseUint(p.Session[strings.LastIndexByte(p.Session, '.')+1:], 16, 64)

@@ -34,7 +34,6 @@ func flagValues() map[string][]string {
 		"scenario":      append(simulate.Scenarios(), readmeScenario),
 		"skip":          codes,
 		"format":        doctorFormats,
-		"output":        listFormats,
 		"color":         colourModes,
 		"type":          eventTypes,
 		"on-conflict":   {conflictFail, conflictSkip, conflictReplace},
@@ -79,6 +78,11 @@ func (a *app) flagCompletion(verb string, f *pflag.Flag, values map[string][]str
 			return a.completeContexts(cmd, nil, toComplete)
 		}
 	}
+	if f.Name == "output" {
+		return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return oneOf(outputsOf(cmd), false)(cmd, args, toComplete)
+		}
+	}
 	for _, name := range []string{verb + " " + f.Name, f.Name} {
 		if of, ok := values[name]; ok {
 			return oneOf(of, f.Value.Type() == "stringSlice")
@@ -94,6 +98,14 @@ func (a *app) flagCompletion(verb string, f *pflag.Flag, values map[string][]str
 		return nil
 	}
 	return cobra.NoFileCompletions
+}
+
+// outputsOf are the formats that a command offers. Each says in its error what else it lacks.
+func outputsOf(cmd *cobra.Command) []string {
+	if cmd.Name() == "top" {
+		return []string{formatTable, formatSVG}
+	}
+	return listFormats
 }
 
 // oneOf offers values that are known beforehand; in a list with commas, what is not there yet for its last place.

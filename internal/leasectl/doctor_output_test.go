@@ -143,7 +143,7 @@ func TestDoctorChecksListsEachCode(t *testing.T) {
 	}
 	fixed := map[string]bool{}
 	for _, d := range damages {
-		fixed[d.code] = d.fixed
+		fixed[d.code] = fixed[d.code] || d.fixed
 	}
 	seen := map[string]bool{}
 	for _, c := range list.Items {

@@ -132,12 +132,19 @@ var damages = []damage{
 		mend: func(r *doctorRig) { r.cancel("mail", "x") }},
 	{code: "J6", exit: 0, fixed: true,
 		make: func(r *doctorRig) { r.put(r.queue("mail").Done("x"), record("x", `,"outcome":"completed"`)) },
-		says: []string{"WARN  J6", "1 done job kept for ever", "mail/x"},
+		says: []string{"WARN  J6", "1 done job without a retention lease", "mail/x"},
 		then: func(r *doctorRig) {
 			if r.exists(r.queue("mail").Done("x")) {
 				r.Error("it is still there")
 			}
 		}},
+	{code: "J6", name: "on a session's lease", exit: 0,
+		make: func(r *doctorRig) {
+			lease, _ := r.session("w.00000000000000b8", "")
+			r.put(r.queue("mail").Done("x"), record("x", `,"outcome":"completed"`), clientv3.WithLease(lease))
+		},
+		says: []string{"WARN  J6", "1 done job without a retention lease", "mail/x revision ", " goes with session w.00000000000000b8", "leasectl jobs get"},
+		mend: func(r *doctorRig) { r.delete(r.queue("mail").Done("x")) }},
 	{code: "J2", name: "kept for ever as well", exit: 8, fixed: true,
 		make: func(r *doctorRig) { r.put(r.queue("mail").Done("x"), "garbage") },
 		says: []string{"ERROR J2", "mail/x in done/"},
@@ -297,8 +304,9 @@ var damages = []damage{
 			other := clientv3.WithLease(r.grant("w.00000000000000b6", 600))
 			r.put(r.queue("mail").Worker("w.00000000000000b5"), `{"w":"8888888888888888","concurrency":4}`, other)
 			r.put(r.keys.Locks()+"l/waiters/w.00000000000000b5-1", "{}", other)
+			r.put(r.keys.Lane("w.00000000000000b7", 0), "{}", other)
 		},
-		says: []string{"WARN  K2", "2 leftover keys", "on lease 00000000000000b6, which is not its session's"}},
+		says: []string{"WARN  K2", "3 leftover keys", "on lease 00000000000000b6, not on its own"}},
 	{code: "S3", exit: 0,
 		make: func(r *doctorRig) {
 			r.session("w.0000000000000001", `,"host":"node-a"`)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/election"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 )
 
 func newElectionsObserve(a *app) *cobra.Command {
@@ -17,7 +18,9 @@ func newElectionsObserve(a *app) *cobra.Command {
 		Short: "Tell who leads, now and at every change",
 		Long: `Tell who leads, now and at every change, one line each, until it is stopped: the
 time at which etcd confirmed it, the status, the leader's session and its token.
-unknown means that etcd could not tell lately, never that nobody leads.`,
+unknown means that etcd could not tell lately, never that nobody leads. When etcd's
+history went back, as after a restore from a backup, stderr says so: tokens begin
+again then.`,
 		Example: `  leasectl elections observe scheduler
   leasectl elections observe scheduler -o json | jq -r .leader
   leasectl elections observe scheduler --changes 1     # what is known now`,
@@ -53,6 +56,12 @@ func (a *app) observe(ctx context.Context, c *connection, name, format string, c
 		return err
 	}
 	observing, cancel := context.WithCancel(ctx)
+	store, err := etcdkv.NewStore(c.Client, c.root, nil)
+	if err != nil {
+		cancel()
+		return err
+	}
+	a.watchPrefixes(observing, store, []string{store.Keys().Election(name)}) // which tells when history went back
 	states := e.Observe(observing)
 	defer func() {
 		cancel()

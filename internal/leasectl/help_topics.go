@@ -137,11 +137,15 @@ What etcd cannot guard is what a command does elsewhere. Two things help:
                              services that know such keys, so that an effect that
                              happened already is not repeated
   LEASECTL_TOKEN             higher in a later attempt of the same job: a store that
-                             keeps, per job, the highest token it saw, and refuses
-                             lower ones, keeps a late owner out
+                             keeps, per claimed key, which is per job here, the
+                             highest token it saw, and refuses lower ones, keeps a
+                             late owner out
 
 Tokens order the claims of one key, not those of two: what several jobs write is
-guarded by the token of one lock that each of them holds meanwhile.
+guarded by the token of one lock that each of them holds meanwhile. That is what
+./publish has in LEASECTL_TOKEN in:
+
+  leasectl work pages -- leasectl lock site -- ./publish
 
 A lock or a leadership has a token too: LEASECTL_TOKEN, of the key in
 LEASECTL_CLAIM_KEY. etcdctl txn can guard a write with it: mod("KEY") = "TOKEN".
@@ -197,10 +201,10 @@ agents that share a task.
   the rest of leasectl's environment, without passwords
 
 Commands of work, lock and campaign inherit neither LEASECTL_PASSWORD nor
-ETCDCTL_PASSWORD, and of LEASECTL_USER and ETCDCTL_USER the name only: what they
-print is kept where others read it. --pass-credentials lets them. A command that
-calls leasectl itself had better use a role of its own, in a context or a
---password-file. A process of the same user can read leasectl's own environment.
+ETCDCTL_PASSWORD, nor endpoints with a password in them, and of LEASECTL_USER and
+ETCDCTL_USER the name only: what they print is kept where others read it.
+--pass-credentials lets them. A command that calls leasectl itself had better use a
+role of its own, in a context or a --password-file. A process of the same user can read leasectl's own environment.
 
   exit 0           done
   exit 75          failed, and will pass soon: tried again after 1 s

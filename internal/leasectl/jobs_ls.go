@@ -26,7 +26,7 @@ func newJobsLs(a *app) *cobra.Command {
 		Short: "List the jobs of a queue, or of all queues",
 		Long: `List jobs: live ones in the order in which they will be claimed, then dead ones,
 then those that are done or cancelled and still kept. A queue that nobody has
-used is an empty list. What --filter can ask is told by leasectl help filters.`,
+used is an empty list, with a note, since a typing error looks like that. What --filter can ask is told by leasectl help filters.`,
 		Example: `  leasectl jobs ls
   leasectl jobs ls mail --state dead,retry
   leasectl jobs ls --filter 'queue:mail state:claimed running:>5m' -o wide
@@ -146,6 +146,11 @@ func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool
 	read := 0
 	if items, err = a.listJobs(ctx, c, s, &read); err != nil {
 		return nil, err
+	}
+	if say && read == 0 && s.named && len(s.queues) == 1 {
+		if err := a.noteNewQueue(ctx, c, s.queues[0]); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case !say || read <= len(items):

@@ -116,6 +116,9 @@ func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r
 			}
 		}
 	}
+	if len(f.jobs) == 0 && len(f.left) == 0 {
+		return f, a.noteNewQueue(ctx, c, m.queue)
+	}
 	return f, nil
 }
 

@@ -49,7 +49,8 @@ func (a *app) noQueue(ctx context.Context, c *connection, name string) error {
 	return &failure{code: exitNotFound, err: fmt.Errorf("there is no queue %q", name), try: try}
 }
 
-// noteNewQueue tells who configures a queue before its first job that there is none; a typing error looks like that.
+// noteNewQueue tells who configures a queue before its first job, or selects jobs of it, that there is none; a typing
+// error looks like that.
 func (a *app) noteNewQueue(ctx context.Context, c *connection, name string) error {
 	known, err := a.knownQueue(ctx, c, name)
 	if known || err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,7 +68,9 @@ func TestWhatWatchesGoesOnAfterARestore(t *testing.T) {
 			list := s.start(exec.Command("leasectl", "jobs", "ls", testQueue, "-w"))
 			waits := s.start(exec.Command("leasectl", "jobs", "wait", testQueue+"/kept"))
 			watches := s.start(exec.Command("leasectl", "jobs", "watch", testQueue+"/kept"))
+			observes := s.start(exec.Command("leasectl", "elections", "observe", "e"))
 			list.shows("kept")
+			observes.shows("none")
 			watches.shows("kept")
 			again := time.NewTicker(50 * time.Millisecond)
 			defer again.Stop()
@@ -78,6 +81,11 @@ func TestWhatWatchesGoesOnAfterARestore(t *testing.T) {
 			enqueue("seen-last")
 			events.shows("seen-last")
 			list.shows("seen-last")
+			opened := invoke(t, append(at, "session", "open", "--ttl", "10m")...)
+			if got := invoke(t, append(at, "elections", "acquire", "e", "--session", strings.TrimSpace(opened.out))...); got.code != exitOK {
+				t.Fatalf("acquire: %+v after %+v", got, opened)
+			}
+			observes.shows("leader")
 
 			proxy.Refuse()
 			s.copied(backup, data)
@@ -89,6 +97,7 @@ func TestWhatWatchesGoesOnAfterARestore(t *testing.T) {
 			events.says("history went back")
 			if !passed {
 				list.says("history went back")
+				observes.says("history went back")
 			}
 			list.shows("put-early")
 			enqueue("after")

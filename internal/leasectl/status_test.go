@@ -102,6 +102,10 @@ func TestStatusAndDoctorSayTheSame(t *testing.T) {
 	r.put(r.queue("new").Job("x"), `{"w":"8888888888888888","v":99,"id":"x"}`)
 	r.put(r.queue("new").Dead("y"), `{"w":"8888888888888888","v":99,"id":"y"}`)
 	r.put(r.queue("old").Dead("z"), "garbage")
+	// K1 and K3, which no count of records is about.
+	r.put(r.queue("old").Prefix()+"jobs/zz/x", "garbage")
+	r.put(r.queue("old").Prefix()+"jobs/x", "garbage")
+	r.put(r.queue("old").Dead("n\u001b"), "garbage")
 	status, errOut, code := r.leasectl("status")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)

@@ -161,7 +161,7 @@ func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Que
 		return
 	}
 	if stats.Paused {
-		log.line("queue %s is paused by %s %q: nothing is claimed; try: leasectl queues resume %s", q.Name(), stats.PausedBy, stats.PausedWhy, escape.Shell(q.Name()))
+		log.line("queue %s is paused by %s%s: nothing is claimed; try: leasectl queues resume %s", q.Name(), stats.PausedBy, whyText(stats.PausedWhy), escape.Shell(q.Name()))
 	}
 	if stats.Mode != workqueue.ModeDispatch {
 		return
@@ -201,7 +201,11 @@ type attemptKey struct {
 
 func keyOf(j *workqueue.Job) attemptKey { return attemptKey{j.ID, j.Token} }
 
+// forEver is what a longer time means: sums of it are times too.
+const forEver = 100 * 365 * 24 * time.Hour
+
 func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOptions, log *workLog) *shift {
+	o.grace = min(o.grace, forEver)
 	grace := o.grace
 	if grace == 0 {
 		grace = -1 // to the runner 0 is its default

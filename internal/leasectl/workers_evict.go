@@ -80,7 +80,11 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 		if m.dryRun {
 			would = "would "
 		}
-		a.notef("%s: %send session %s (%s, lease %s, revision %s, %s)", c.where(), would, w.Session, w.State, w.Lease, w.Revision, count(w.Busy, "job"))
+		lease := "lease " + w.Lease
+		if key.Lease == 0 {
+			lease = "no lease"
+		}
+		a.notef("%s: %send session %s (%s, %s, revision %s, %s)", c.where(), would, w.Session, w.State, lease, w.Revision, count(w.Busy, "job"))
 		if m.dryRun {
 			return nil
 		}

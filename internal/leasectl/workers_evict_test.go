@@ -20,7 +20,7 @@ func TestEvictEndsASessionWithoutALease(t *testing.T) {
 	r.put(r.keys.Session(sid), `{"w":"8888888888888889"}`) // and again: created and written differ
 	r.put(r.queue("mail").Job("x"), record("x", `,"attempt":1,"owner":"`+sid+`","owner_rev":"`+strconv.FormatInt(created, 10)+`","claimed_at":"2020-01-01T00:00:00Z"`))
 	out, errOut, code := r.leasectl("workers", "evict", sid, "--yes", "--reason", "hangs")
-	if code != 0 || !strings.Contains(out, "evicted (1 job released)") {
+	if code != 0 || !strings.Contains(out, "evicted (1 job released)") || !strings.Contains(errOut, ", no lease, revision ") {
 		t.Fatalf("exit code %d\n%s%s", code, out, errOut)
 	}
 	if r.exists(r.keys.Session(sid)) {

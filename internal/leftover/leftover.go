@@ -21,8 +21,8 @@ import (
 //   - a session, lane, registration of a worker, waiting entry, done job or refusal
 //     without a lease, which would never go away; the claims of such a session are
 //     orphans from then on;
-//   - a registration or waiting entry on another lease than its session's, and a session
-//     on whatever lease was seen, since that may be one that outlives every process;
+//   - a registration or waiting entry on another lease than its session's, a lane on
+//     another than its own, and a session on whatever lease was seen, since that may be one that outlives every process;
 //   - a payload or progress whose job is neither live nor dead;
 //   - an inbox entry whose job is not claimed by that assignment;
 //   - whatever has a name that [keyspace.ValidateName] refuses, as after a put by hand: no

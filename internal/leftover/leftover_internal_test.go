@@ -65,6 +65,7 @@ var leftoverCases = []leftoverCase{
 	{"an inbox entry", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Assigned(leftoverSID, "x") }, "{}", []string{"key mod =", "job mod !="}, 0},
 	{"a session on another lease", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Session(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 60},
 	{"a registration on another lease", func(_ keyspace.Keyspace, q keyspace.QueueKeys) string { return q.Worker(leftoverSID) }, "{}", []string{"key mod =", "key lease ="}, 60},
+	{"a lane on another lease", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.Lane(leftoverSID, 0) }, "{}", []string{"key mod =", "key lease ="}, 60},
 	{"a waiter on another lease", func(k keyspace.Keyspace, _ keyspace.QueueKeys) string { return k.LockKeys("l").Entry(leftoverSID, 1) }, "{}", []string{"key mod =", "key lease ="}, 60},
 }
 

@@ -8,10 +8,10 @@ import (
 
 var j6RetentionOverdue = &Check{
 	Code: "J6", Severity: Warning,
-	Means: "a done job hangs on no retention lease, as after a put by hand: it would be kept for ever",
-	Fix:   "deletes it",
+	Means: "a done job hangs on no retention lease, as after a put by hand: it would be kept for ever, or on the lease of a session, with which it goes",
+	Fix:   "deletes the one that would be kept for ever",
 	needs: []string{dirQueues},
-	one:   "1 done job kept for ever", many: "%d done jobs kept for ever",
+	one:   "1 done job without a retention lease", many: "%d done jobs without a retention lease",
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		var found []*Finding
 		note := ""
@@ -28,11 +28,16 @@ var j6RetentionOverdue = &Check{
 					continue
 				}
 				p, _ := e.store.Keys().Parse(string(kv.Key))
-				found = append(found, &Finding{
+				f := &Finding{
 					Severity: Warning, What: "no retention lease", Subject: q.ref(p.ID), Detail: q.ref(p.ID) + " revision " + decimal(kv.ModRevision),
 					Key: string(kv.Key), Revision: decimal(kv.ModRevision), still: map[string]int64{string(kv.Key): kv.ModRevision},
-					Plan: "delete " + q.ref(p.ID) + " from done/", repair: deleteLeftover(withoutBody(kv)),
-				})
+				}
+				if sid := e.look.leasedTo[kv.Lease]; sid != "" {
+					f.Detail, f.Advice = f.Detail+" goes with session "+sid, "leasectl jobs get, while it is there"
+				} else {
+					f.Plan, f.repair = "delete "+q.ref(p.ID)+" from done/", deleteLeftover(withoutBody(kv))
+				}
+				found = append(found, f)
 			}
 		}
 		return note, found, nil

@@ -9,7 +9,7 @@ import (
 
 var k2Leftover = &Check{
 	Code: "K2", Severity: Warning,
-	Means: "a key of ours belongs to nothing any more: an inbox entry without its claim; payload or progress without a job; a lane or refusal without a lease; a registration or waiting entry without its session's",
+	Means: "a key of ours belongs to nothing any more: an inbox entry without its claim; payload or progress without a job; a lane without its own lease; a refusal without any; a registration or waiting entry without its session's",
 	Fix:   "deletes it",
 	needs: []string{dirQueues},
 	one:   "1 leftover key", many: "%d leftover keys",
@@ -18,7 +18,7 @@ var k2Leftover = &Check{
 		for _, kv := range e.look.leaseless {
 			why := "no lease"
 			if kv.Lease != 0 {
-				why = fmt.Sprintf("on lease %016x, which is not its session's", kv.Lease)
+				why = fmt.Sprintf("on lease %016x, not on its own", kv.Lease)
 			}
 			found = append(found, e.leftover(withoutBody(kv), why))
 		}

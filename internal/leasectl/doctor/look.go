@@ -35,6 +35,8 @@ type look struct {
 
 	meta     []*mvccpb.KeyValue
 	sessions map[string]*session
+	// leasedTo are the sessions by the lease of their key.
+	leasedTo map[int64]string
 	queues   map[string]*queueLook
 	// locks and elections, by name.
 	locks, elections map[string]*claim
@@ -87,7 +89,7 @@ func lookAt(ctx context.Context, e *Exam) (*look, error) {
 		return nil, err
 	}
 	l := &look{
-		at: time.Now(), partial: map[string]bool{}, sessions: map[string]*session{}, queues: map[string]*queueLook{},
+		at: time.Now(), partial: map[string]bool{}, sessions: map[string]*session{}, leasedTo: map[int64]string{}, queues: map[string]*queueLook{},
 		locks: map[string]*claim{}, elections: map[string]*claim{}, stamps: stamps{},
 	}
 	if err == nil {
@@ -203,6 +205,9 @@ func (l *look) readSessions(ctx context.Context, r reader, keys keyspace.Keyspac
 			_ = json.Unmarshal(kv.Value, s) // its key says what matters
 			s.id, s.created, s.written, s.lease, s.kv = p.Session, kv.CreateRevision, kv.ModRevision, kv.Lease, kv
 			l.sessions[s.id] = s
+			if s.lease != 0 {
+				l.leasedTo[s.lease] = s.id
+			}
 			if !s.Opened.IsZero() {
 				l.stamps.add(identityOf(s.id), s.created, s.Opened)
 			}
@@ -215,7 +220,14 @@ func (l *look) readSessions(ctx context.Context, r reader, keys keyspace.Keyspac
 	if !whole {
 		l.deny(dirSessions, keys.Sessions())
 	}
-	whole, err = r.scan(ctx, keys.Lanes(), false, l.leases(keys))
+	whole, err = r.scan(ctx, keys.Lanes(), false, func(kvs []*mvccpb.KeyValue) error {
+		for _, kv := range kvs {
+			if p, ok := keys.Parse(string(kv.Key)); ok && kv.Lease != int64(p.Lease()) {
+				l.leaseless = append(l.leaseless, kv)
+			}
+		}
+		return nil
+	})
 	if err == nil && !whole {
 		l.deny("lanes", keys.Lanes())
 	}

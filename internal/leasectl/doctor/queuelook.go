@@ -54,7 +54,7 @@ type queueLook struct {
 	large   []*workqueue.Job
 	unfit   []*workqueue.Job
 	over    []*workqueue.Job // beyond their attempts, and not claimed
-	// noLease are done jobs that would never go away.
+	// noLease are done jobs that would never go away, or go with a session.
 	noLease        []*mvccpb.KeyValue
 	doneBytes      int
 	newestEnqueued time.Time
@@ -266,7 +266,7 @@ func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.K
 		}
 		if k.p.Kind == "done" {
 			q.doneBytes += len(kv.Value)
-			if kv.Lease == 0 {
+			if l.leasedTo[kv.Lease] != "" || kv.Lease == 0 {
 				q.noLease = append(q.noLease, kv)
 			}
 		}

@@ -39,10 +39,11 @@ var jobVars = []string{
 	"LEASECTL_ENDPOINTS", "LEASECTL_ROOT", "LEASECTL_CONTEXT", "TRACEPARENT", "TRACESTATE", "BAGGAGE",
 }
 
-// secretVars hold a password. userVars may: "name:password".
+// secretVars hold a password. userVars may: "name:password"; so may urlVars, before an @.
 var (
 	secretVars = []string{"LEASECTL_PASSWORD", "ETCDCTL_PASSWORD"}
 	userVars   = []string{"LEASECTL_USER", "ETCDCTL_USER"}
+	urlVars    = []string{"LEASECTL_ENDPOINTS", "ETCDCTL_ENDPOINTS"}
 )
 
 // withoutCredentials returns env without passwords: what runs under a claim need not be who claims, and what it prints
@@ -52,7 +53,7 @@ func withoutCredentials(env []string) []string {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		switch {
-		case slices.Contains(secretVars, name):
+		case slices.Contains(secretVars, name), slices.Contains(urlVars, name) && strings.Contains(value, "@"):
 			continue
 		case slices.Contains(userVars, name):
 			user, _, _ := strings.Cut(value, ":")

@@ -249,6 +249,7 @@ half way`
 func TestCredentialsAreNotInherited(t *testing.T) {
 	for name, value := range map[string]string{
 		"LEASECTL_PASSWORD": "hunter2", "ETCDCTL_PASSWORD": "hunter2", "LEASECTL_USER": "ana:hunter2", "ETCDCTL_USER": "bob:hunter2:3",
+		"ETCDCTL_ENDPOINTS": "http://a:2379,http://ana:hunter2@b:2379",
 	} {
 		t.Setenv(name, value)
 	}
@@ -257,7 +258,7 @@ func TestCredentialsAreNotInherited(t *testing.T) {
 		t.Errorf("a job sees a password: %q, %v", out.Result, out.Err)
 	}
 	r.Credentials = true
-	if out := r.Run(t.Context(), execjob.Job{}); !strings.HasSuffix(string(out.Result), "\n4\n") {
+	if out := r.Run(t.Context(), execjob.Job{}); !strings.HasSuffix(string(out.Result), "\n5\n") {
 		t.Errorf("a job that may does not see them: %q, %v", out.Result, out.Err)
 	}
 	_, got := runCommand(t.Context(), t, r.Argv[2], nil)
@@ -265,7 +266,7 @@ func TestCredentialsAreNotInherited(t *testing.T) {
 		t.Errorf("a command under a claim sees %q, want %q", got, want)
 	}
 	_, got = runCommand(t.Context(), t, r.Argv[2], func(c *execjob.Command) { c.Credentials = true })
-	if !strings.HasSuffix(got, "\n4\n") {
+	if !strings.HasSuffix(got, "\n5\n") {
 		t.Errorf("a command that may does not see them: %q", got)
 	}
 }

@@ -95,6 +95,7 @@ func For(keys keyspace.Keyspace, queue, identity string) []Role {
 		sessions, lanes, workers = keys.SessionsOf(identity), keys.LanesOf(identity), q.WorkersOf(identity)
 	}
 	jobs := []Permission{
+		{read, keys.Meta(), false, "the schema; an operator's or root's first session writes it"},
 		{read, q.Config(), false, "whether the queue is paused, its mode and settings"},
 		all(readwrite, q.Jobs(), "live jobs"),
 		all(readwrite, q.Prefix()+"payloads/", "payloads above 1 KiB"),
@@ -104,7 +105,6 @@ func For(keys keyspace.Keyspace, queue, identity string) []Role {
 		all(readwrite, lanes, "lanes, in which every write travels"),
 	}
 	work := append(append([]Permission{}, jobs...),
-		Permission{read, keys.Meta(), false, "the schema; an operator's or root's first session writes it"},
 		all(read, keys.Sessions(), "who is alive"),
 		all(readwrite, sessions, "its own sessions"),
 		all(read, q.Workers(), "who else works"),
