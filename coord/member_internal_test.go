@@ -194,6 +194,27 @@ func TestMemberEndsWhenItsFirstSessionIsDenied(t *testing.T) {
 	})
 }
 
+// So it does while it opens its first session, and etcd does not answer any more.
+func TestMemberThatIsStoppedOpensNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := newStubEtcd()
+		e.ttl = 3600
+		e.renewal = func(ctx context.Context, _ int) (int64, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		stop := run(t, memberOn(e))
+		synctest.Wait()
+		began := time.Now()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); e.count("renew") != 1 || took > leaveWithin+time.Second {
+			t.Errorf("it ended %v after its ctx, with %d renewals", took, e.count("renew"))
+		}
+	})
+}
+
 // A member that is stopped ends within seconds, whatever its TTL: a claim that etcd does
 // not take back is left to the lease. So does one that closes a lost session behind its
 // successor by then.
