@@ -196,6 +196,27 @@ func TestMemberEndsWhenItsFirstSessionIsDenied(t *testing.T) {
 	})
 }
 
+// So it does while it opens its first session, and etcd does not answer any more.
+func TestMemberThatIsStoppedOpensNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := stubetcd.New()
+		e.TTL = 3600
+		e.Renewal = func(ctx context.Context, _ int) (int64, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		stop := run(t, memberOn(e))
+		synctest.Wait()
+		began := time.Now()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); e.Count("renew") != 1 || took > leaveWithin+time.Second {
+			t.Errorf("it ended %v after its ctx, with %d renewals", took, e.Count("renew"))
+		}
+	})
+}
+
 // A member that is stopped ends within seconds, whatever its TTL: a claim that etcd does
 // not take back is left to the lease. So does one that closes a lost session behind its
 // successor by then.

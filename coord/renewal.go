@@ -25,7 +25,7 @@ func (s *Session) renewLoop() {
 		if !etcdkv.Sleep(s.life, wait) || s.Err() != nil {
 			return
 		}
-		if err := s.renewOnce(); err != nil {
+		if err := s.renewOnce(s.life); err != nil {
 			try++
 			s.log.Debug("renew session", zap.Int("try", try), zap.Error(err))
 			continue
@@ -55,8 +55,9 @@ func (s *Session) window() trust {
 
 // renewOnce sends one keepalive; the trust window starts anew at its send time.
 // Only a TTL of zero is final. Whatever else goes wrong is tried again until the
-// window ends.
-func (s *Session) renewOnce() error {
+// window ends. Ctx is the session's life, or of the one who opens it, whose time may be
+// over long before an answer is late.
+func (s *Session) renewOnce(ctx context.Context) error {
 	window := s.window()
 	timeout := window.answerTimeout()
 	first := window.sent.wall.IsZero()
@@ -64,7 +65,7 @@ func (s *Session) renewOnce() error {
 		// There is no trust yet to lose, and opening the first stream may log in.
 		timeout = max(timeout, window.ttl/2)
 	}
-	ctx, cancel := context.WithTimeout(s.life, timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	sent := s.clock()
 	ttl, err := s.renewer.Renew(ctx)

@@ -197,7 +197,7 @@ func (s *Session) open(ctx context.Context, cfg SessionConfig, ttl time.Duration
 
 func (s *Session) firstRenewal(ctx context.Context) error {
 	for try := 0; ; try++ {
-		err := s.renewOnce()
+		err := s.renewOnce(ctx)
 		if err == nil || errors.Is(err, fault.ErrSessionLost) {
 			return err
 		}

@@ -148,18 +148,38 @@ func (x *index) mode() string {
 	return ModeClaim
 }
 
+// turn changes when something may have been assigned since it was asked for: by a mode
+// dispatch too that is over already.
+func (x *index) turn() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.turns
+}
+
 // begin notes that an assigned job runs in this process from now on. Hung tells that
 // it cannot: a handler of an earlier attempt still runs here. Neither, when another
-// worker of this process works the same assignment.
+// worker of this process works the same assignment, or when the answer to a claim that
+// was refused, or to an earlier result, has not come yet: leave tells of it.
 func (x *index) begin(r *record) (began, hung bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.running[r.ID] > 0 {
-		return false, x.assigned[r.ID] != r.Nonce
+		hung = /*mutant:hung-runs*/ x.handlers[r.ID] > 0 && x.assigned[r.ID] != r.Nonce
+		return false, hung
 	}
 	x.enter(r)
 	x.assigned[r.ID] = r.Nonce
 	return true, false
+}
+
+// handles notes that one more handler of a job runs in this process, or, with -1, that one
+// has returned.
+func (x *index) handles(id string, more int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.handlers[id] += more; x.handlers[id] == 0 {
+		delete(x.handlers, id)
+	}
 }
 
 // worksOn tells whether an assignment is worked in this process.

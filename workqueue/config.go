@@ -75,11 +75,12 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 	if !paused {
 		what = "resume queue " + q.name
 	}
-	return q.change(ctx, what, by, func(c *config) {
+	return q.change(ctx, what, by, func(c *config) error {
 		if c.At.IsZero() || c.Paused != paused { // else it has been so since then
 			c.At = stamp(time.Now())
 		}
 		c.Paused, c.Actor, c.Reason = paused, by.Actor, by.Reason
+		return nil
 	})
 }
 
@@ -99,17 +100,18 @@ func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
 	if mode != ModeClaim && mode != ModeDispatch {
 		return fmt.Errorf("set mode of queue %s: %w", q.name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
 	}
-	return q.change(ctx, "set mode of queue "+q.name, by, func(c *config) {
+	return q.change(ctx, "set mode of queue "+q.name, by, func(c *config) error {
 		c.Mode = mode
 		if mode == ModeClaim {
 			c.Mode = ""
 		}
 		c.SetBy, c.SetReason, c.SetAt = by.Actor, by.Reason, stamp(time.Now())
+		return nil
 	})
 }
 
 // change writes a changed config, again when somebody else was faster.
-func (q *Queue) change(ctx context.Context, what string, by By, edit func(*config)) error {
+func (q *Queue) change(ctx context.Context, what string, by By, edit func(*config) error) error {
 	if err := by.validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -125,7 +127,9 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 		if by.Revision != 0 && by.Revision != rev { //mutant:config-shown
 			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", rev, by.Revision))
 		}
-		edit(&c)
+		if err := edit(&c); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
 		txn, err := q.txns.configure(c, rev)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)

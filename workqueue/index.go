@@ -38,6 +38,7 @@ type index struct {
 	claimTime   time.Duration // what a claim by this process takes of late
 	config      config
 	configRev   int64
+	turns       int    // grows when the mode is dispatch, or may have been unseen
 	set         Config // what the config says of them
 
 	listeners map[chan struct{}]struct{}
@@ -46,7 +47,8 @@ type index struct {
 
 	pendingTo map[string]burden // by session: assignments that the mirror does not show yet
 
-	running  map[string]int    // ids whose handlers run in this process, hung ones too
+	running  map[string]int    // ids of what is under way in this process, from its pick until its result has an answer
+	handlers map[string]int    // of those, whose handlers run, hung ones too
 	assigned map[string]string // of those, the nonces of the claims that came by an inbox
 	suspects int               // jobs with two or more counted losses that run here
 }
@@ -142,7 +144,7 @@ func newIndex(space keyspace.Keyspace, queue string) *index {
 		jobs: map[string]*entry{}, ready: readyKinds{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
 		sessions: map[string]int64{}, workers: map[string]workerRecord{},
 		listeners: map[chan struct{}]struct{}{}, watchers: map[string]*watcher{},
-		empty: make(chan struct{}), running: map[string]int{}, pendingTo: map[string]burden{}, assigned: map[string]string{},
+		empty: make(chan struct{}), running: map[string]int{}, handlers: map[string]int{}, pendingTo: map[string]burden{}, assigned: map[string]string{},
 	}
 	close(x.empty)
 	return x

@@ -213,9 +213,13 @@ func (s configSink) Reset(kvs []*mvccpb.KeyValue, _ int64) {
 	x := s.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	was := x.configRev
 	x.config, x.configRev, x.set = config{}, 0, Config{}
 	for _, kv := range kvs {
 		x.setConfig(kv)
+	}
+	if x.configRev != was {
+		x.turns++ // a list shows nothing of what was between
 	}
 	x.wake()
 }
@@ -242,6 +246,9 @@ func (x *index) setConfig(kv *mvccpb.KeyValue) {
 		c = config{Paused: true, Reason: "the queue's config cannot be read: " + err.Error()}
 	}
 	x.config, x.configRev = c, kv.ModRevision
+	if c.Mode == ModeDispatch {
+		x.turns++ //mutant:turn-counted
+	}
 	x.set, _ = c.settings() // what is out of bounds says nothing; doctor names it
 }
 

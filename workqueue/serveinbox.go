@@ -57,7 +57,7 @@ func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 			return
 		}
 		if w.q.index.mode() != ModeDispatch && box.idle() {
-			if w.surelyIdle(ctx, box) {
+			if w.surelyIdle(ctx, box) && box.closeIdle() {
 				return
 			}
 			wake = soonest(wake, time.Now().Add(retryEvery))

@@ -19,24 +19,27 @@ import (
 // the fields of a [Config] that are named in settingFields. Zero leaves one to each
 // process.
 
-// SetSettings makes Retention, RetainJobs, RetainBytes and Backoff settings of the
-// queue, for all processes that serve it: they are kept in its config, and nothing else
-// of s counts. Zero takes a setting back. A process whose own Config says less of the
-// first three keeps less; a Backoff takes the place of the Config's as a whole.
+// SetSettings changes the settings of the queue, for all processes that serve it. They
+// are Retention, RetainJobs, RetainBytes and Backoff, and are kept in its config. Change
+// is given those that are set, and zero for the others; nothing else of s counts. It is
+// called again where somebody else was faster. Zero takes a setting back. A process whose
+// own Config says less of the first three keeps less; a Backoff takes the place of the
+// Config's as a whole.
 //
 // Processes follow by watch: done jobs that are kept already stay as they are, and
-// pauses that have begun too. To change some settings and keep the rest, change what
-// [Queue.Settings] returned, with its Revision in By; what it could not read goes. It
-// returns a [coord.InputError] for a setting out of bounds, and [ErrConflict] when the
-// config is not at By.Revision.
-func (q *Queue) SetSettings(ctx context.Context, s Config, by By) error {
-	what := "set settings of queue " + q.name
-	if err := s.ValidateSettings(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return q.change(ctx, what, by, func(c *config) {
+// pauses that have begun too. A setting that cannot be read, as [Queue.Settings] tells,
+// goes. It returns a [coord.InputError] for a setting out of bounds, and [ErrConflict]
+// when the config is not at By.Revision.
+func (q *Queue) SetSettings(ctx context.Context, change func(s *Config), by By) error {
+	return q.change(ctx, "set settings of queue "+q.name, by, func(c *config) error {
+		s, _ := c.settings()
+		change(&s)
+		if err := s.ValidateSettings(); err != nil {
+			return err
+		}
 		c.set(s)
 		c.SetBy, c.SetReason, c.SetAt = by.Actor, by.Reason, stamp(time.Now())
+		return nil
 	})
 }
 

@@ -28,10 +28,15 @@ func keptFor(t *testing.T, cl *clientv3.Client, root, id string) time.Duration {
 	return time.Duration(ttl.GrantedTTL) * time.Second
 }
 
+// to changes settings to those.
+func to(s workqueue.Config) func(*workqueue.Config) {
+	return func(now *workqueue.Config) { *now = s }
+}
+
 // setSettings changes settings of the queue and waits until the handle follows.
 func setSettings(t *testing.T, q *workqueue.Queue, s workqueue.Config) {
 	t.Helper()
-	if err := q.SetSettings(bounded(t), s, workqueue.By{Actor: "ann", Reason: "audit"}); err != nil {
+	if err := q.SetSettings(bounded(t), to(s), workqueue.By{Actor: "ann", Reason: "audit"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -120,7 +125,7 @@ func TestSetSettings(t *testing.T) {
 	if all, err := d.q.Stats(bounded(t)); err != nil || all.Settings != want {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	if err := d.q.SetSettings(bounded(t), want, workqueue.By{Revision: s.Revision - 1}); !errors.Is(err, workqueue.ErrConflict) {
+	if err := d.q.SetSettings(bounded(t), to(want), workqueue.By{Revision: s.Revision - 1}); !errors.Is(err, workqueue.ErrConflict) {
 		t.Errorf("at an older revision: %v", err)
 	}
 	for field, s := range map[string]workqueue.Config{
@@ -133,11 +138,32 @@ func TestSetSettings(t *testing.T) {
 		"backoff jitter":  {Backoff: workqueue.Backoff{Jitter: math.Inf(-1)}},
 	} {
 		var input *coord.InputError
-		if err := d.q.SetSettings(bounded(t), s, ann); !errors.As(err, &input) || input.Field != field {
+		if err := d.q.SetSettings(bounded(t), to(s), ann); !errors.As(err, &input) || input.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	if s, err := d.q.Settings(bounded(t)); err != nil || s.Settings != want {
 		t.Errorf("then it says %+v, %v", s, err)
+	}
+}
+
+// Who changes one setting leaves what somebody else sets meanwhile: the first settings of
+// a queue too, which no revision guards.
+func TestSettingsOfTwoAtOnce(t *testing.T) {
+	d := newDesk(t, workqueue.Config{})
+	for _, other := range []time.Duration{24 * time.Hour, 48 * time.Hour} {
+		calls := 0
+		if err := d.q.SetSettings(bounded(t), func(s *workqueue.Config) {
+			if calls++; calls == 1 {
+				setSettings(t, d.q, workqueue.Config{Retention: other})
+			}
+			s.RetainJobs = 7
+		}, ann); err != nil {
+			t.Fatal(err)
+		}
+		s, err := d.q.Settings(bounded(t))
+		if want := (workqueue.Config{Retention: other, RetainJobs: 7}); err != nil || s.Settings != want || calls != 2 {
+			t.Errorf("got %+v, %v after %d calls, want %+v", s.Settings, err, calls, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -61,6 +62,7 @@ func TestOpenSaysWhyEtcdDoesNotAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = client.Close() })
+			tried(t, client)
 			for caller, time := range map[string]time.Duration{"its own time": patience, "the caller's time": time.Second} {
 				ctx, cancel := context.WithTimeout(t.Context(), time)
 				_, err := workqueue.Open(ctx, client, workqueue.Config{Queue: "q"})
@@ -75,5 +77,18 @@ func TestOpenSaysWhyEtcdDoesNotAnswer(t *testing.T) {
 				t.Errorf("a session: got %v; want %q in it", err, tc.want)
 			}
 		})
+	}
+}
+
+// tried waits until the client has connected, or failed to: before that nobody knows why
+// there is no answer.
+func tried(t *testing.T, client *clientv3.Client) {
+	t.Helper()
+	conn := client.ActiveConnection()
+	for s := conn.GetState(); s != connectivity.Ready && s != connectivity.TransientFailure; s = conn.GetState() {
+		conn.Connect()
+		if !conn.WaitForStateChange(bounded(t), s) {
+			t.Fatalf("the connection stays %v", s)
+		}
 	}
 }

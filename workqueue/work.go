@@ -78,6 +78,7 @@ func (w *Worker) attend(c *Claim, from candidate) {
 	}
 	began := time.Now()
 	answers := make(chan answer, 1)
+	w.q.index.handles(c.job.ID, 1)
 	go func() {
 		a := answer{err: errNoAnswer}
 		defer func() { answers <- a }() // even when the handler ends its goroutine
@@ -105,6 +106,7 @@ func (w *Worker) attend(c *Claim, from candidate) {
 
 // finish closes the claim of a handler that has returned.
 func (w *Worker) finish(c *Claim, from candidate, a answer, cause error, began time.Time) {
+	w.q.index.handles(c.job.ID, -1)
 	w.returned()
 	defer w.closed(from)
 	ctx, cancel := w.closingContext()
@@ -150,6 +152,7 @@ func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause 
 	}
 	go func() {
 		a := <-answers
+		w.q.index.handles(c.job.ID, -1)
 		ctx, cancel := context.WithTimeout(w.q.life, closeTimeout)
 		defer cancel()
 		w.close(ctx, c, a, cause, began)

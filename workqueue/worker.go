@@ -223,6 +223,7 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
 
 // serveSession works under one session, in one mode after another.
 func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
+	turn := w.q.index.turn() // nothing is assigned to who is not registered
 	r, err := w.register(ctx, s)
 	// Behind the last job begun, and beside the draining of what runs.
 	defer func() { w.wg.Go(func() { w.unregister(r) }) }()
@@ -235,11 +236,12 @@ func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
 		w.log.Warn("register worker", zap.Error(err))
 	}
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
-		if w.q.index.mode() == ModeDispatch {
+		if now := w.q.index.turn(); w.q.index.mode() == ModeDispatch || now != turn {
+			turn = now
 			w.serveInbox(ctx, s, r)
 			continue
 		}
-		if err := w.serve(ctx, s, r); err != nil {
+		if err := w.serve(ctx, s, r, turn); err != nil {
 			return err
 		}
 	}
@@ -267,8 +269,9 @@ func (w *Worker) standForDispatcher(ctx context.Context) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// serve claims and works jobs until the session, ctx, or the mode is over.
-func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration) error {
+// serve claims and works jobs until the session or ctx is over, or something may have been
+// assigned since turn.
+func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration, turn int) error {
 	release, err := w.q.needJobs(ctx)
 	if err != nil {
 		return err
@@ -280,7 +283,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration) e
 	defer alarm.Stop()
 	for {
 		wake := soonest(w.keepRegistered(r, r.isTold(-1, w.q.index.listing(s.ID()))), w.fill(s))
-		if w.limited() && w.idle() || w.q.index.mode() == ModeDispatch {
+		if w.limited() && w.idle() || w.q.index.turn() != turn {
 			return nil
 		}
 		alarm.Stop()

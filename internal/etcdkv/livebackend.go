@@ -180,10 +180,16 @@ func plainCause(message string) string {
 		message = strings.TrimPrefix(message, prefix)
 	}
 	switch {
-	case strings.HasSuffix(message, "handshake failed: EOF"):
+	case strings.Contains(message, "handshake failed: ") && isHangUp(message):
 		message += ": the server may speak plain text, or be no etcd"
-	case strings.HasPrefix(message, "error reading server preface: EOF"), strings.Contains(message, "preface: http2"):
+	case strings.HasPrefix(message, "error reading server preface: ") && isHangUp(message), strings.Contains(message, "preface: http2"):
 		message += ": the server may expect TLS, or be no etcd"
 	}
 	return message
+}
+
+// isHangUp tells whether the message is of a server that closed the connection. Which of
+// these it is depends on what had arrived there by then.
+func isHangUp(message string) bool {
+	return strings.HasSuffix(message, ": EOF") || strings.HasSuffix(message, "connection reset by peer") || strings.HasSuffix(message, "broken pipe")
 }

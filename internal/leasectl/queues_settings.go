@@ -30,6 +30,7 @@ func (s *settingFlags) addFlags(f *pflag.FlagSet) {
 
 // apply changes what the flags name.
 func (s *settingFlags) apply(to *workqueue.Config) error {
+	jitter := to.Backoff.Jitter // no flag names it
 	if err := cmp.Or(
 		setting("retain", s.retain, "24h", &to.Retention, time.ParseDuration),
 		setting("retain-jobs", s.retainJobs, "50000", &to.RetainJobs, strconv.Atoi),
@@ -37,6 +38,9 @@ func (s *settingFlags) apply(to *workqueue.Config) error {
 		setting("backoff", s.backoff, "5s,10m,2", &to.Backoff, parseBackoff),
 	); err != nil {
 		return err
+	}
+	if s.backoff != takeBack {
+		to.Backoff.Jitter = jitter
 	}
 	return to.ValidateSettings()
 }
@@ -53,14 +57,7 @@ func (s *settingFlags) change() queueChange {
 	return queueChange{
 		what: "set " + what + " of", past: "set to " + what, settings: true,
 		do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error {
-			now, err := q.Settings(ctx)
-			if err == nil {
-				err = s.apply(&now.Settings)
-			}
-			if err != nil {
-				return err
-			}
-			return q.SetSettings(ctx, now.Settings, by) // refused if it is not what was shown
+			return q.SetSettings(ctx, func(now *workqueue.Config) { _ = s.apply(now) }, by) // the flags were looked at before
 		},
 	}
 }

@@ -31,7 +31,7 @@ func TestWhatWaitsTellsOfASilentEtcd(t *testing.T) {
 	events := s.start(exec.Command("leasectl", "events"))
 	list := s.start(exec.Command("leasectl", "queues", "ls", "-w"))
 	dispatch := s.start(exec.Command("leasectl", "dispatch", testQueue, "--ttl", "2s"))
-	work := s.work("true")
+	work := s.work("true", "--ttl", "2s")
 	all := []*worker{events, list, dispatch, work}
 	dispatch.says("dispatcher of q: leader")
 	work.says("session ")

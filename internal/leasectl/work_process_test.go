@@ -179,10 +179,11 @@ type worker struct {
 	done   chan struct{}
 }
 
-// work starts leasectl work with flags and a shell script as its command, in the station's directory.
+// work starts leasectl work with flags and a shell script as its command, in the station's directory. Its session outlasts
+// moments in which a busy machine lets nobody run; a test of what comes when it is over has flags for a short one.
 func (s *station) work(script string, flags ...string) *worker {
 	s.t.Helper()
-	args := append([]string{"work", testQueue, "--ttl", "2s"}, flags...)
+	args := append([]string{"work", testQueue, "--ttl", "10s"}, flags...)
 	return s.start(exec.Command("leasectl", append(args, "--", "/bin/sh", "-c", script)...))
 }
 
@@ -316,7 +317,7 @@ func testTwentyProcesses(t *testing.T, s *station) {
 	script := `echo "$LEASECTL_JOB_ID" >>ran`
 	var workers []*worker
 	for range 20 {
-		workers = append(workers, s.work(script, "--drain", "--ttl", "10s"))
+		workers = append(workers, s.work(script, "--drain"))
 	}
 	for i, w := range workers {
 		if code := w.exit(); code != 0 {
@@ -378,7 +379,7 @@ func testKilledWorker(t *testing.T, s *station) {
 func testFrozenWorker(t *testing.T, s *station) {
 	s.enqueue("j")
 	frozen := s.work(`[ "$LEASECTL_JOB_ID" = j ] || exit 0
-		trap 'echo stopping >&2; echo late; exit 0' TERM; echo started >&2; while :; do sleep 0.05; done`)
+		trap 'echo stopping >&2; echo late; exit 0' TERM; echo started >&2; while :; do sleep 0.05; done`, "--ttl", "2s")
 	frozen.says("started")
 	frozen.signal(syscall.SIGSTOP)
 	heir := s.work(`echo in time`, "--drain")
@@ -404,18 +405,35 @@ func testFrozenWorker(t *testing.T, s *station) {
 	}
 }
 
-func testFirstSignal(t *testing.T, s *station, sig syscall.Signal) {
+// ask makes the FIFO "go", for a command that waits to be told something.
+func (s *station) ask() {
+	s.t.Helper()
 	if err := syscall.Mkfifo(filepath.Join(s.dir, "go"), 0o600); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
+}
+
+// tell writes into it. Where nobody reads, as when the command has ended, it does not block.
+func (s *station) tell(text string) {
+	s.t.Helper()
+	f, err := os.OpenFile(filepath.Join(s.dir, "go"), os.O_RDWR, 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { f.Close() }) // what is written stays while it is open
+	if _, err := f.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func testFirstSignal(t *testing.T, s *station, sig syscall.Signal) {
+	s.ask()
 	s.enqueue("running", "waiting")
 	w := s.work(`trap '' INT TERM; echo started >&2; read answer <go; echo "$answer"`)
 	w.says("started")
 	w.signal(sig)
 	w.says("finishing 1 job within 5s; once more aborts")
-	if err := os.WriteFile(filepath.Join(s.dir, "go"), []byte("drained\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	s.tell("drained\n")
 	if code := w.exit(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
@@ -487,9 +505,7 @@ func testCancel(t *testing.T, s *station) {
 
 // Drain counts what others have claimed.
 func testDrainWaits(t *testing.T, s *station) {
-	if err := syscall.Mkfifo(filepath.Join(s.dir, "go"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.ask()
 	s.enqueue("j")
 	busy := s.work(`echo started >&2; read answer <go`)
 	busy.says("started")
@@ -500,9 +516,7 @@ func testDrainWaits(t *testing.T, s *station) {
 		t.Error("drained while another works")
 	case <-time.After(300 * time.Millisecond): // no event tells that nothing happens
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "go"), []byte("done\n"), 0); err != nil {
-		t.Fatal(err)
-	}
+	s.tell("done\n")
 	if code := drain.exit(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
 	}
@@ -518,7 +532,7 @@ func testLostEtcd(t *testing.T, s *station) {
 	s.endpoints = proxy.Endpoint()
 	gone := s.heldFIFO("alive")
 	s.enqueue("j")
-	w := s.work(`[ "$LEASECTL_ATTEMPT" = 1 ] || exit 0; exec 3>alive; echo started >&2; exec sleep 1000`)
+	w := s.work(`[ "$LEASECTL_ATTEMPT" = 1 ] || exit 0; exec 3>alive; echo started >&2; exec sleep 1000`, "--ttl", "2s")
 	w.says("started")
 	proxy.Refuse()
 	w.says("session LOST")

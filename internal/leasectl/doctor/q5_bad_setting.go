@@ -23,22 +23,22 @@ var q5BadSetting = &Check{
 				Detail: "revision " + decimal(q.configRev) + ": " + q.settingsErr.Error(), Key: key, Revision: decimal(q.configRev),
 				still:  map[string]int64{key: q.configRev},
 				Plan:   "take back the settings of queue " + named(q.name) + " that cannot be read",
-				repair: keepSettings(q.name, q.settings, q.configRev),
+				repair: keepSettings(q.name, q.configRev),
 			})
 		}
 		return "", found, nil
 	},
 }
 
-// keepSettings has the config say those settings alone.
-func keepSettings(queue string, s workqueue.Config, rev int64) repair {
+// keepSettings has the config say the settings that can be read, and no others.
+func keepSettings(queue string, rev int64) repair {
 	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
 		by.Revision = rev
 		q, err := e.queue(ctx, queue)
 		if err != nil {
 			return "", err
 		}
-		if err := q.SetSettings(ctx, s, by); err != nil {
+		if err := q.SetSettings(ctx, func(*workqueue.Config) {}, by); err != nil {
 			return "", err
 		}
 		return "queue/" + named(queue) + " has no such setting any more", nil

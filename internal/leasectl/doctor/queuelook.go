@@ -33,8 +33,7 @@ type queueLook struct {
 	configRev  int64
 	configErr  error  // why it cannot be read, so that nothing is claimed
 	configText string // what it is then, quoted, of which a long one is cut
-	settings   workqueue.Config
-	// settingsErr names those that nobody goes by.
+	// settingsErr names the settings that nobody goes by.
 	settingsErr error
 	workers     map[string]*worker
 
@@ -181,7 +180,7 @@ func (q *queueLook) addConfig(kvs []*mvccpb.KeyValue) error {
 	for _, kv := range kvs {
 		if string(kv.Key) == q.keys.Config() {
 			q.configRev = kv.ModRevision
-			q.settingsErr = q.settings.ReadSettings(kv.Value)
+			q.settingsErr = new(workqueue.Config).ReadSettings(kv.Value)
 			if errors.Is(q.settingsErr, workqueue.ErrUndecodable) {
 				q.configErr, q.settingsErr, q.configText = q.settingsErr, nil, quoted(kv.Value)
 			}
