@@ -27,7 +27,7 @@
 //     each write as a nested Txn that succeeds or loses alone.
 //   - A [Lock] and a [Semaphore] are claims that sessions queue for; a [Hold] is one
 //     that was acquired.
-//   - A [Member] keeps one live session per process, the next incarnation after
+//   - A [SessionKeeper] keeps one live session per process, the next incarnation after
 //     a loss.
 //
 // # States of a session

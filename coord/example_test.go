@@ -67,7 +67,7 @@ func ExampleMember() {
 	client, stop := startEtcd(ctx)
 	defer stop()
 
-	m := coord.NewMember(client, coord.SessionConfig{Identity: "agent-a"})
+	m := coord.NewSessionKeeper(client, coord.SessionConfig{Identity: "agent-a"})
 	running, shutdown := context.WithCancel(ctx)
 	defer shutdown()
 	ended := make(chan error, 1)

@@ -22,7 +22,7 @@ import (
 // defaultTTL is the session TTL unless another is asked for.
 const defaultTTL = 10 * time.Second
 
-// SessionConfig configures [OpenSession] and [NewMember]. The zero value works.
+// SessionConfig configures [OpenSession] and [NewSessionKeeper]. The zero value works.
 type SessionConfig struct {
 	// Root is the key prefix; "" means /leasekit/.
 	Root string

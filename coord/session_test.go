@@ -362,7 +362,7 @@ func TestCloseDeletesTheKey(t *testing.T) {
 func TestMemberOnARealServer(t *testing.T) {
 	t.Parallel()
 	client := etcdtest.Shared(t).Client(t)
-	m := coord.NewMember(client, coord.SessionConfig{Root: etcdtest.Root(t), TTL: time.Minute, Identity: "m"})
+	m := coord.NewSessionKeeper(client, coord.SessionConfig{Root: etcdtest.Root(t), TTL: time.Minute, Identity: "m"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- m.Run(ctx) }()

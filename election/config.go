@@ -21,12 +21,12 @@ type Config struct {
 	// TTL is how long a dead leader's claim lasts, 1 s to 24 h; 0 means 10 s. See
 	// [coord.SessionConfig].
 	TTL time.Duration
-	// Member gives the session; nil means one of the elector's own, with TTL, so that
+	// SessionKeeper gives the session; nil means one of the elector's own, with TTL, so that
 	// letting a stuck leader's lease run out costs nothing else. A member that is passed
 	// in must be running, and be stopped after the elector. Where its session has to be
 	// let run out, what else hangs on it is given up first, and TTL and Identity are the
 	// session's.
-	Member *coord.Member
+	SessionKeeper *coord.SessionKeeper
 	// Grace is how long fn may go on after its context ended before its lease is left
 	// to run out, at most 100 years; 0 means TTL, 10 s at most. Once Run's ctx has ended
 	// and fn has returned, Run ends within 9 s, so within 19 s by default: of the 30 s

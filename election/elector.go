@@ -255,8 +255,8 @@ func (e *Elector) liveSession(ctx context.Context) (*coord.Session, error) {
 func (e *Elector) openSession(ctx context.Context) (*coord.Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience())
 	defer cancel()
-	if e.cfg.Member != nil {
-		return e.cfg.Member.Session(ctx)
+	if e.cfg.SessionKeeper != nil {
+		return e.cfg.SessionKeeper.Session(ctx)
 	}
 	return coord.OpenSession(ctx, e.client, coord.SessionConfig{Root: e.cfg.Root, Identity: e.cfg.Identity, TTL: e.cfg.TTL, Logger: e.log})
 }
@@ -279,7 +279,7 @@ func (e *Elector) closeSession(ctx context.Context) {
 	s := e.session
 	e.session = nil
 	e.mu.Unlock()
-	if s == nil || e.cfg.Member != nil {
+	if s == nil || e.cfg.SessionKeeper != nil {
 		return
 	}
 	ctx, cancel := lasting(ctx, e.patience())

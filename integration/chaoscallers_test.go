@@ -25,7 +25,7 @@ type guest struct {
 	rec    *history.Recorder
 	rng    *rand.Rand
 	client *clientv3.Client
-	member *coord.Member
+	member *coord.SessionKeeper
 }
 
 // startGuests starts those who do without a worker, and returns what each does until its
@@ -122,7 +122,7 @@ func (g *guest) closeOnce(ctx context.Context, claim *workqueue.Claim, other *hi
 	case n == 2 && try == 0:
 		return completeWithJob(ctx, g.rec, other.Queue, claim, []byte(`"by hand"`), parkedJob)
 	case n == 3:
-		taken, err := other.TakeUp(ctx, claim.Job().ID, claim.Token(), claim.Fence().Nonce)
+		taken, err := other.ResumeClaim(ctx, claim.Job().ID, claim.Token(), claim.Fence().Nonce)
 		if err != nil {
 			return err
 		}

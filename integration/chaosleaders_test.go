@@ -36,7 +36,7 @@ func (c *chaos) startLeaders(t *testing.T) (stop func()) {
 		}
 		cl := c.dialBehind(t)
 		if i == 0 { // its session goes on from term to term
-			cfg.Member = runMember(t, cl, cfg.Identity, cfg.Logger)
+			cfg.SessionKeeper = runMember(t, cl, cfg.Identity, cfg.Logger)
 		}
 		e, err := election.New(cl, cfg)
 		if err != nil {
@@ -61,9 +61,9 @@ func (c *chaos) startLeaders(t *testing.T) (stop func()) {
 }
 
 // runMember runs a member until the test ends.
-func runMember(t *testing.T, cl *clientv3.Client, identity string, log *zap.Logger) *coord.Member {
+func runMember(t *testing.T, cl *clientv3.Client, identity string, log *zap.Logger) *coord.SessionKeeper {
 	t.Helper()
-	m := coord.NewMember(cl, coord.SessionConfig{Root: chaosRoot, TTL: theSize().ttl, Identity: identity, Logger: log})
+	m := coord.NewSessionKeeper(cl, coord.SessionConfig{Root: chaosRoot, TTL: theSize().ttl, Identity: identity, Logger: log})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -66,7 +66,7 @@ func (s serving) serve(ctx context.Context) (err error) {
 		return nil
 	}
 	defer func() { err = errors.Join(err, q.Close()) }()
-	member := coord.NewMember(cl, coord.SessionConfig{Root: chaosRoot, TTL: theSize().ttl, Identity: s.Proc, Logger: log, Clock: s.clock})
+	member := coord.NewSessionKeeper(cl, coord.SessionConfig{Root: chaosRoot, TTL: theSize().ttl, Identity: s.Proc, Logger: log, Clock: s.clock})
 	life, end := context.WithCancel(context.Background())
 	var memberErr error
 	var wg sync.WaitGroup
@@ -84,14 +84,14 @@ func (s serving) serve(ctx context.Context) (err error) {
 
 // work runs a worker until ctx ends, or its stint is over. That a first session was
 // denied is tried again.
-func (s serving) work(ctx context.Context, q *workqueue.Queue, member *coord.Member) error {
+func (s serving) work(ctx context.Context, q *workqueue.Queue, member *coord.SessionKeeper) error {
 	if s.Stints {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 200*time.Millisecond+rand.N(3*time.Second))
 		defer cancel()
 	}
 	w, err := workqueue.NewWorker(q, s.rec.Handler(chaosHandler{s.rec, q}), workqueue.WorkerConfig{
-		Concurrency: theSize().concurrency, Member: member, SessionTTL: theSize().ttl, Timeout: 10 * time.Second, Grace: time.Second,
+		Concurrency: theSize().concurrency, SessionKeeper: member, SessionTTL: theSize().ttl, Timeout: 10 * time.Second, Grace: time.Second,
 		DrainTimeout: 5 * time.Second, StandForDispatcher: s.Stand, Hooks: s.rec.Hooks(workqueue.Hooks{}),
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 			continue
 		}
 		e, sid := entries[i], workers[k].sid
-		c := x.take(e, asker{sid: sid, ttl: ttl}, now)
+		c := x.take(e, claimant{sid: sid, ttl: ttl}, now)
 		x.assign(e, sid)
 		round = append(round, assignment{c: c, to: session{id: sid, rev: x.sessions[sid]}, registered: x.workers[sid].rev})
 	}

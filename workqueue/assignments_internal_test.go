@@ -251,6 +251,6 @@ func TestAssignmentsBeginOnce(t *testing.T) {
 	if !x.worksOn(first) || x.worksOn(second) {
 		t.Error("it does not know what it works on")
 	}
-	x.leave(candidate{entry: &entry{located: located{record: first}}})
+	x.leave(candidate{entry: &entry{snapshot: snapshot{record: first}}})
 	try(second, true, false)
 }

@@ -17,9 +17,9 @@ func (c *Claim) logEnd(e event, n next, err error) {
 		c.logger().Error("attempt was the last: the job is dead", zap.Int("failures", n.record.Failures), zap.String("error", n.record.Error))
 	case err == nil && e.verb == verbFail:
 		c.logger().Warn("attempt failed", zap.Int("failures", n.record.Failures), zap.Duration("retry_in", n.record.RunAt.Sub(e.now).Round(time.Millisecond)),
-			zap.String("error", cut(e.err, maxError)))
+			zap.String("error", shorten(e.err, maxError)))
 	case err == nil && e.verb == verbSnooze && e.unbegun:
-		c.logger().Warn("attempt put off", zap.String("kind", c.job.Kind), zap.String("error", cut(e.err, maxError)))
+		c.logger().Warn("attempt put off", zap.String("kind", c.job.Kind), zap.String("error", shorten(e.err, maxError)))
 	case isLate(err):
 		c.logger().Warn("attempt refused: the claim is not current any more", zap.String("wanted", e.outcome()), zap.Error(err))
 	}
@@ -32,7 +32,7 @@ func (c *Claim) logTaken(cause, answer error) {
 		c.logger().Info("attempt stopped: the job was cancelled")
 		return
 	}
-	c.logger().Warn("attempt refused: the claim is not current any more", zap.NamedError("cause", cause), zap.String("error", cut(usercode.TextOf(answer), maxError)))
+	c.logger().Warn("attempt refused: the claim is not current any more", zap.NamedError("cause", cause), zap.String("error", shorten(usercode.TextOf(answer), maxError)))
 }
 
 // logger names the attempt.

@@ -49,7 +49,7 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 	b := &inbox{
 		keys: txns.keys, sid: me, prefix: txns.keys.Inbox(me), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		has:  func(nonce string) bool { return inBook[nonce] },
-		keep: func(at located) { kept++; inBook[at.record.Nonce] = true }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
+		keep: func(at snapshot) { kept++; inBook[at.record.Nonce] = true }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
 	}
 	mine, _ := jobIn("claimed")
 	mine.Owner = me
@@ -101,7 +101,7 @@ func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	_, q, s := openServed(t)
 	r, _ := jobIn("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
-	if c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: 7}, false); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, snapshot{record: r, where: inJobs, rev: 7}, false); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
 		if c != nil {
 			inside.Of(s).Book().Untrack(r.Nonce)
@@ -150,17 +150,17 @@ func TestNoAttemptBesideAHungOne(t *testing.T) {
 	x := newIndex(txns.space, "q")
 	r, _ := jobIn("open, due")
 	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 10)}, 10)
-	picked, _ := x.pick(1, asker{sid: "me", ttl: time.Minute})
+	picked, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute})
 	if len(picked) != 1 {
 		t.Fatalf("picked %d jobs, want 1", len(picked))
 	}
 	// Its claim was given up, so the job is open again, and its handler goes on.
 	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 12)}, 12)
-	if again, _ := x.pick(1, asker{sid: "me", ttl: time.Minute}); len(again) != 0 {
+	if again, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute}); len(again) != 0 {
 		t.Error("an attempt was begun beside one that runs")
 	}
 	x.leave(picked[0])
-	if again, _ := x.pick(1, asker{sid: "me", ttl: time.Minute}); len(again) != 1 {
+	if again, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute}); len(again) != 1 {
 		t.Error("the job is left alone although nothing of it runs")
 	}
 }

@@ -24,7 +24,7 @@ import (
 type Claim struct {
 	q       *Queue
 	session *coord.Session // nil for a claim that was taken up
-	at      located        // the claimed record: its rev is the token
+	at      snapshot       // the claimed record: its rev is the token
 	fence   coord.Fence
 	job     *Job
 	notes   notes
@@ -49,7 +49,7 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 	if err := q.sync(ctx); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
-	ask := asker{sid: s.ID(), ttl: s.TTL()}
+	ask := claimant{sid: s.ID(), ttl: s.TTL()}
 	// After each lost race the choice spreads over twice as many jobs, so that
 	// claimers who met at the head part.
 	for spread := 1; ; spread = min(2*spread, headWindow) {
@@ -60,7 +60,7 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 		claim, err := q.take(ctx, s, c)
 		if claim != nil && claim.payloadLost {
 			e := claim.failure(errPayloadLost)
-			if err := claim.close(ctx, e, joint{}); !isClosed(err) {
+			if err := claim.close(ctx, e, joinedOps{}); !isClosed(err) {
 				claim.leaveTo(e) // the caller never has it
 				return nil, fmt.Errorf("claim from %s: %w", q.name, err)
 			}
@@ -128,9 +128,9 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 
 func (q *Queue) claimTxn(c candidate, n next, me session, progress int64) (etcdkv.Txn, error) {
 	if c.orphan {
-		return q.txns.reclaim(c.located, n, me, c.config, progress)
+		return q.txns.reclaim(c.snapshot, n, me, c.config, progress)
 	}
-	return q.txns.claim(c.located, n, me, c.config)
+	return q.txns.claim(c.snapshot, n, me, c.config)
 }
 
 // judgeLoss decides whether an orphan's loss counts: not when its attempt had made
@@ -210,7 +210,7 @@ func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 		q.log.Warn("orphan was not claimed again", zap.String("job", c.record.ID), zap.Int("losses", n.record.Losses), zap.Bool("dead", n.where == inDead))
 		return nil, errMissed
 	}
-	claim := q.newClaim(s, located{record: n.record, where: inJobs, rev: r.Revision})
+	claim := q.newClaim(s, snapshot{record: n.record, where: inJobs, rev: r.Revision})
 	i := 1
 	if c.record.Beside > 0 {
 		if kv := r.Get(i); kv != nil {
@@ -234,7 +234,7 @@ func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 }
 
 // newClaim makes a claim of a record that is claimed for the session.
-func (q *Queue) newClaim(s *coord.Session, at located) *Claim {
+func (q *Queue) newClaim(s *coord.Session, at snapshot) *Claim {
 	c := &Claim{
 		q: q, session: s, at: at,
 		fence:    coord.Fence{Key: q.keys.Job(at.record.ID), Token: coord.Token(at.rev), Nonce: at.record.Nonce},

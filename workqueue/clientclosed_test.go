@@ -91,7 +91,7 @@ func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
 		}
 	}
 	leading := make(chan struct{})
-	member := coord.NewMember(client, coord.SessionConfig{Root: root})
+	member := coord.NewSessionKeeper(client, coord.SessionConfig{Root: root})
 	underWay := map[string]func() error{
 		"wait":       func() error { _, err := q.Wait(ctx, "open"); return err },
 		"wait empty": func() error { return q.WaitEmpty(ctx) },

@@ -44,7 +44,7 @@ func TestTheLastMomentLeavesRoomForTheLastResult(t *testing.T) {
 // take is at most 25: running handlers, their grace, what they left, the session, and the
 // queue's handle.
 func TestDefaultsFitIntoAPodsTimeToStop(t *testing.T) {
-	const session = 3 * time.Second // see coord.Member.Run
+	const session = 3 * time.Second // see coord.SessionKeeper.Run
 	c := WorkerConfig{}.withDefaults()
 	if sum := c.DrainTimeout + c.Grace + leaveTimeout + session + closeWithin + time.Second; sum > 25*time.Second {
 		t.Errorf("a worker with defaults may take %v to stop", sum)

@@ -109,7 +109,7 @@ func (w *world) get(key string) (value string, rev int64) {
 
 // job writes the record of job x, in a state of jobIn, with a payload and a
 // checkpoint beside it.
-func (w *world) job(state string, change ...func(*record)) located {
+func (w *world) job(state string, change ...func(*record)) snapshot {
 	w.t.Helper()
 	r, where := jobIn(state)
 	r.Nonce, r.Beside = middleNonce, 3
@@ -130,7 +130,7 @@ func (w *world) job(state string, change ...func(*record)) located {
 		w.put(w.keys.Payload("x"), "pay")
 		w.put(w.keys.Progress("x"), `{"w":"`+middleNonce+`","checkpoint":1}`)
 	}
-	return located{record: r, where: where, rev: w.put(w.key(where, "x"), string(value)), noted: true}
+	return snapshot{record: r, where: where, rev: w.put(w.key(where, "x"), string(value)), hasProgress: true}
 }
 
 func (w *world) progressRev() int64 {
@@ -138,12 +138,12 @@ func (w *world) progressRev() int64 {
 	return rev
 }
 
-func (w *world) fence(l located) coord.Fence {
+func (w *world) fence(l snapshot) coord.Fence {
 	return coord.Fence{Key: w.key(inJobs, "x"), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
 }
 
 // step makes the next record.
-func (w *world) step(l located, v verb, change ...func(*event)) next {
+func (w *world) step(l snapshot, v verb, change ...func(*event)) next {
 	w.t.Helper()
 	e := testEvent(v)
 	e.nonce, e.owner, e.ownerRev = keyspace.NewNonce(), w.me.id, w.me.rev
@@ -338,7 +338,7 @@ func TestADoneJobNeedsALease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := testTxns(t, "/t/").close(coord.Fence{}, located{record: r}, n, 0); err == nil {
+	if _, err := testTxns(t, "/t/").close(coord.Fence{}, snapshot{record: r}, n, 0); err == nil {
 		t.Error("a done job was kept for ever")
 	}
 }

@@ -50,7 +50,7 @@ func (q *Queue) Delete(ctx context.Context, id string, by By) (*Job, error) {
 // remove deletes a job and what lies beside it. The guard closes the race with whoever
 // claims it, brings it back or changes it meanwhile. Beside what is done lies nothing
 // of it: by mischance it may be another job's.
-func (t txns) remove(l located) etcdkv.Txn {
+func (t txns) remove(l snapshot) etcdkv.Txn {
 	id := l.record.ID
 	key := t.key(l.where, id)
 	txn := etcdkv.Txn{

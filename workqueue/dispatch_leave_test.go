@@ -27,7 +27,7 @@ func TestDrainGivesBackWhatWasNotBegun(t *testing.T) {
 	cl, root := shared(t)
 	q := dispatchQueue(t, cl, root)
 	dispatch(t, cl, root, workqueue.DispatcherConfig{Prefetch: 5})
-	member := coord.NewMember(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second}) // it outlives the worker
+	member := coord.NewSessionKeeper(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second}) // it outlives the worker
 	memberCtx, stopMember := context.WithCancel(context.Background())
 	memberDone := make(chan error, 1)
 	go func() { memberDone <- member.Run(memberCtx) }()
@@ -38,7 +38,7 @@ func TestDrainGivesBackWhatWasNotBegun(t *testing.T) {
 		}
 	})
 	started, causes := make(chan string, 9), make(chan error, 9)
-	w := run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 1, Member: member, DrainTimeout: patience}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
+	w := run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 1, SessionKeeper: member, DrainTimeout: patience}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 		started <- c.Job().ID
 		<-ctx.Done()
 		causes <- context.Cause(ctx)

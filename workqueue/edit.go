@@ -34,7 +34,7 @@ type edition struct {
 // [ErrNotFound]; [ErrNotApplicable] when the job is claimed or over; [ErrConflict] when
 // By.Revision is not current; a [coord.InputError] for what no job can be.
 func (q *Queue) Edit(ctx context.Context, id string, change func(*Params) error, by By) (*Job, error) {
-	return q.retold(ctx, verbEdit, id, by, func(l located, beside besides) (*Job, error) {
+	return q.retold(ctx, verbEdit, id, by, func(l snapshot, beside besides) (*Job, error) {
 		now := time.Now()
 		e, err := q.edition(l.record, beside.payload, change)
 		if err != nil {
@@ -69,7 +69,7 @@ type besides struct {
 }
 
 // findBeside is find with what lies beside the record, as of a revision; 0 is now.
-func (q *Queue) findBeside(ctx context.Context, id string, rev int64) (l located, b besides, err error) {
+func (q *Queue) findBeside(ctx context.Context, id string, rev int64) (l snapshot, b besides, err error) {
 	asOf := clientv3.WithRev(rev)
 	l, resp, err := q.findAt(ctx, rev, id, clientv3.OpGet(q.keys.Payload(id), asOf), clientv3.OpGet(q.keys.Progress(id), asOf))
 	if err != nil || l.record == nil {
@@ -87,7 +87,7 @@ func (q *Queue) findBeside(ctx context.Context, id string, rev int64) (l located
 
 // retold tries an intervention that needs what lies beside the record, again when the
 // job moved meanwhile, which try tells by errMissed.
-func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(located, besides) (*Job, error)) (*Job, error) {
+func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(snapshot, besides) (*Job, error)) (*Job, error) {
 	what := fmt.Sprintf("%s: job %s of %s", v, id, q.name)
 	if err := errors.Join(by.validate(), keyspace.ValidateName("id", id)); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -121,7 +121,7 @@ func (q *Queue) retold(ctx context.Context, v verb, id string, by By, try func(l
 
 // intervention makes the next record, or tells in which state the job is that does not
 // allow it.
-func (q *Queue) intervention(l located, e event) (next, error) {
+func (q *Queue) intervention(l snapshot, e event) (next, error) {
 	e.nonce, e.token = keyspace.NewNonce(), coord.Token(l.rev)
 	n, err := transition(l.record, l.where, e)
 	if err != nil {
@@ -196,7 +196,7 @@ func (r *record) intervened(e event, o string) {
 // edit writes the record that describes the job anew, as any intervention, and a
 // payload that goes, or went, beside it. The guard is all that the payload needs: it is
 // never written without its record.
-func (t txns) edit(l located, n next, e *edition) (etcdkv.Txn, error) {
+func (t txns) edit(l snapshot, n next, e *edition) (etcdkv.Txn, error) {
 	txn, err := t.intervene(l, n, clientv3.NoLease)
 	if err != nil || !e.repacked {
 		return txn, err

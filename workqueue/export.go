@@ -69,7 +69,7 @@ type exporting struct {
 
 // exportRow is a record on its way out.
 type exportRow struct {
-	located
+	snapshot
 	rank rank
 }
 
@@ -115,7 +115,7 @@ func (x *exporting) take(where place, kv *mvccpb.KeyValue) {
 		x.unread = append(x.unread, fmt.Errorf("read %s: %w", kv.Key, err))
 		return
 	}
-	l := located{record: r, where: where, rev: kv.ModRevision}
+	l := snapshot{record: r, where: where, rev: kv.ModRevision}
 	x.rows = append(x.rows, exportRow{l, rank{r.Priority, kv.CreateRevision, r.Seq, r.ID}})
 }
 
@@ -139,7 +139,7 @@ func (x *exporting) yield(ctx context.Context, group []exportRow, yield func([]b
 			}
 			continue
 		}
-		line, err := x.q.exportLine(row.located, beside[i].besides)
+		line, err := x.q.exportLine(row.snapshot, beside[i].besides)
 		if err != nil {
 			yield(nil, fmt.Errorf("export queue %s: job %s: %w", x.q.name, row.record.ID, err))
 			return false
@@ -197,7 +197,7 @@ func (x *exporting) besideAt(ctx context.Context, group []exportRow, rev int64) 
 	return all, nil
 }
 
-func (q *Queue) exportLine(l located, b besides) ([]byte, error) {
+func (q *Queue) exportLine(l snapshot, b besides) ([]byte, error) {
 	r := *l.record
 	r.Seq = 0
 	value, err := r.encode()

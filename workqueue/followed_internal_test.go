@@ -16,7 +16,7 @@ func TestWhatFollowedIsNotKnownOfAJobThatIsGone(t *testing.T) {
 	}
 	defer q.Close()
 	r, _ := jobIn("claimed")
-	c := q.newClaim(nil, located{record: r, where: inJobs, rev: 7})
+	c := q.newClaim(nil, snapshot{record: r, where: inJobs, rev: 7})
 	w := &wayOut{c: c, at: c.at, n: next{record: &record{ID: r.ID, Born: r.Born, Nonce: keyspace.NewNonce(), Attempts: []Attempt{{}}}}}
 	if got, err := w.followed(t.Context()); got != claims.Unsure || err == nil {
 		t.Errorf("got %v, %v, want unsure, and why", got, err)

@@ -155,7 +155,7 @@ func FuzzMirror(f *testing.F) {
 		}
 		x := newIndex(space, "q")
 		x.now = func() time.Time { return testNow }
-		b := &inbox{keys: keys, sid: "me.0123456789abcdef", entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1), has: func(string) bool { return false }, keep: func(located) {}, forget: func(string) {}, unread: func(*mvccpb.KeyValue) {}}
+		b := &inbox{keys: keys, sid: "me.0123456789abcdef", entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1), has: func(string) bool { return false }, keep: func(snapshot) {}, forget: func(string) {}, unread: func(*mvccpb.KeyValue) {}}
 		sinks := []mirror.Sink{jobSink{x}, sessionSink{x}, workerSink{x}, configSink{x}, b, ownEntry{b}}
 		good := &mvccpb.KeyValue{Key: []byte(keys.Job("sound")), Value: value, ModRevision: 2, CreateRevision: 2}
 		bad := &mvccpb.KeyValue{Key: []byte(key), Value: junk, ModRevision: 3, CreateRevision: 3}

@@ -16,7 +16,7 @@ import (
 // handIn is a member and a queue whose worker may not write some keys for a while.
 type handIn struct {
 	plan    etcdtest.Plan
-	member  *coord.Member
+	member  *coord.SessionKeeper
 	q       *workqueue.Queue
 	settled chan workqueue.Settlement
 }
@@ -25,7 +25,7 @@ func newHandIn(t *testing.T, root string) *handIn {
 	t.Helper()
 	h := &handIn{settled: make(chan workqueue.Settlement, 9)}
 	cl := etcdtest.Shared(t).Client(t, h.plan.DialOptions()...)
-	h.member = coord.NewMember(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
+	h.member = coord.NewSessionKeeper(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- h.member.Run(ctx) }()
@@ -40,7 +40,7 @@ func newHandIn(t *testing.T, root string) *handIn {
 }
 
 func (h *handIn) config() workqueue.WorkerConfig {
-	return workqueue.WorkerConfig{Concurrency: 2, Member: h.member, Hooks: workqueue.Hooks{
+	return workqueue.WorkerConfig{Concurrency: 2, SessionKeeper: h.member, Hooks: workqueue.Hooks{
 		Settled: func(_ *workqueue.Job, s workqueue.Settlement) { h.settled <- s },
 	}}
 }

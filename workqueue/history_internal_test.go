@@ -42,7 +42,7 @@ func TestTheIndexTellsHistoriesApart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newIndex(txns.space, "q")
 			jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
-			ask := asker{sid: "me", ttl: time.Minute}
+			ask := claimant{sid: "me", ttl: time.Minute}
 			c, ok := x.first(0, ask)
 			if !ok {
 				t.Fatal("the job cannot be claimed")
@@ -63,7 +63,7 @@ func TestARefusalBringsNothingOlder(t *testing.T) {
 	newer, _ := twice(t, txns.keys.Job("x"), "open, due", 12)
 	x := newIndex(txns.space, "q")
 	jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
-	c, _ := x.first(0, asker{sid: "me"})
+	c, _ := x.first(0, claimant{sid: "me"})
 	if x.refused(c, old) {
 		t.Error("the job is said to have moved, and has not")
 	}
@@ -89,7 +89,7 @@ func TestAClaimHearsOfAnotherHistory(t *testing.T) {
 	for _, before := range []bool{true, false} { // is it followed
 		x := newIndex(txns.space, "q")
 		q := &Queue{name: "q", keys: txns.keys, index: x}
-		c := q.newClaim(nil, located{record: r, where: inJobs, rev: 10})
+		c := q.newClaim(nil, snapshot{record: r, where: inJobs, rev: 10})
 		jobSink{x}.Reset([]*mvccpb.KeyValue{mine}, 10)
 		if before {
 			c.unfollow = x.follow("x", 10, c.moved)
@@ -117,7 +117,7 @@ func TestAnInboxTellsHistoriesApart(t *testing.T) {
 	adopted, forgotten := 0, 0
 	b := &inbox{
 		keys: txns.keys, sid: r.Owner, prefix: txns.keys.Inbox(r.Owner), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		has: func(string) bool { return false }, keep: func(located) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
+		has: func(string) bool { return false }, keep: func(snapshot) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
 	}
 	for range 2 {
 		b.Reset([]*mvccpb.KeyValue{old}, 10)
@@ -147,13 +147,13 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	}
 	other := *r
 	other.Nonce = keyspace.NewNonce()
-	if c, err := q.claimAssigned(t.Context(), s, located{record: &other, where: inJobs, rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, snapshot{record: &other, where: inJobs, rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a claim of another history", c, err)
 		if c != nil {
 			inside.Of(s).Book().Untrack(other.Nonce)
 		}
 	}
-	c, err := q.claimAssigned(t.Context(), s, located{record: r, where: inJobs, rev: resp.Header.Revision}, true)
+	c, err := q.claimAssigned(t.Context(), s, snapshot{record: r, where: inJobs, rev: resp.Header.Revision}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

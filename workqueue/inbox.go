@@ -27,7 +27,7 @@ type inbox struct {
 	// has tells whether the session's book has a claim already; keep and forget tell it of
 	// the claims that are here, and unread of an entry that this program cannot read.
 	has    func(nonce string) bool
-	keep   func(located)
+	keep   func(snapshot)
 	forget func(nonce string)
 	unread func(kv *mvccpb.KeyValue)
 	// working are the attempts under way: as long as they last, the inbox is watched.
@@ -43,7 +43,7 @@ type inbox struct {
 // inboxEntry is one assigned job.
 type inboxEntry struct {
 	key string
-	at  located
+	at  snapshot
 	// begun: a handler has the job, or it is being given back, or handed in.
 	begun bool
 	// listed: it was there when the inbox was read, so its claim may be over by now.
@@ -56,7 +56,7 @@ var _, _ mirror.Sink = (*inbox)(nil), ownEntry{}
 func newInbox(q *Queue, s *coord.Session) *inbox {
 	return &inbox{
 		keys: q.keys, sid: s.ID(), prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		keep: func(at located) {
+		keep: func(at snapshot) {
 			// A session that is over keeps nothing: its lease ends the claim.
 			_ = inside.Of(s).Keep(at.record.Nonce, func(ctx context.Context) error {
 				return q.giveBack(ctx, s, at.record.ID, at.record.Nonce, unbegun("the session is closed"))
@@ -150,7 +150,7 @@ func (b *inbox) put(kv *mvccpb.KeyValue, listed bool) *inboxEntry {
 		b.unread(kv)
 		return nil
 	}
-	e := &inboxEntry{key: key, at: located{record: r, where: inJobs, rev: kv.ModRevision}, listed: listed}
+	e := &inboxEntry{key: key, at: snapshot{record: r, where: inJobs, rev: kv.ModRevision}, listed: listed}
 	b.entries[key] = e
 	// An earlier worker of the session may have left it to the book: its result is on
 	// its way, and no second handler may run under its token.
@@ -272,7 +272,7 @@ func (b *inbox) close() {
 // whether it is current still, where that is not known.
 // What it reads counts only while the claim is current: a later job of that id has
 // another payload.
-func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at located, listed bool) (*Claim, error) {
+func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at snapshot, listed bool) (*Claim, error) {
 	c := q.newClaim(s, at)
 	if listed || at.record.Beside > 0 || at.record.Attempt > 1 {
 		id := at.record.ID

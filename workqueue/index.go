@@ -65,7 +65,7 @@ type watcher struct{ tell func(change) }
 
 // entry is one live job.
 type entry struct {
-	located
+	snapshot
 	rank rank
 	hash uint64
 
@@ -221,9 +221,9 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 		x.empty = make(chan struct{})
 	}
 	e := &entry{
-		located: located{record: r, where: inJobs, rev: kv.ModRevision},
-		rank:    rank{r.Priority, kv.CreateRevision, r.Seq, r.ID},
-		hash:    hash64(r.ID),
+		snapshot: snapshot{record: r, where: inJobs, rev: kv.ModRevision},
+		rank:     rank{r.Priority, kv.CreateRevision, r.Seq, r.ID},
+		hash:     hash64(r.ID),
 	}
 	x.jobs[r.ID] = e
 	x.attach(e)
@@ -267,7 +267,7 @@ func (x *index) attach(e *entry) {
 			x.byOwner[r.Owner] = map[*entry]struct{}{}
 		}
 		x.byOwner[r.Owner][e] = struct{}{}
-		x.judge(e)
+		x.markOrphan(e)
 	case r.due(x.now()):
 		x.makeReady(e, entryReady)
 	default:
@@ -299,7 +299,7 @@ func (x *index) makeReady(e *entry, s entryState) {
 
 // judge makes a held job an orphan once its owner is surely gone: its session is
 // not there, and the sessions mirror is not behind the claim.
-func (x *index) judge(e *entry) {
+func (x *index) markOrphan(e *entry) {
 	if e.state != entryHeld || x.lives(e.record.Owner, e.record.OwnerRev) {
 		return
 	}

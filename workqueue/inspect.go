@@ -78,14 +78,14 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) 
 }
 
 // find is locate, which refuses a record that names another job than its key.
-func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (located, *clientv3.TxnResponse, error) {
+func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (snapshot, *clientv3.TxnResponse, error) {
 	return q.findAt(ctx, 0, id, more...)
 }
 
-func (q *Queue) findAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (located, *clientv3.TxnResponse, error) {
+func (q *Queue) findAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (snapshot, *clientv3.TxnResponse, error) {
 	l, resp, err := q.locateAt(ctx, rev, id, more...)
 	if err == nil && l.record != nil && l.record.ID != id {
-		return located{}, nil, fmt.Errorf("%w: %s names job %q", ErrUndecodable, q.txns.key(l.where, id), l.record.ID)
+		return snapshot{}, nil, fmt.Errorf("%w: %s names job %q", ErrUndecodable, q.txns.key(l.where, id), l.record.ID)
 	}
 	return l, resp, err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/leasekit/leasekit/internal/lane"
 )
 
-// joint is what a caller adds to the Txn that completes a job.
-type joint struct {
+// joinedOps are what a caller adds to the Txn that completes a job.
+type joinedOps struct {
 	ops    []clientv3.Op
 	cmps   []clientv3.Cmp
 	jobs   []keyspace.ParsedKey // that the ops enqueue
@@ -30,14 +30,14 @@ const (
 )
 
 // joinable checks the caller's fences and ops, and adds the compares for them.
-func joinable(keys keyspace.Keyspace, fences []coord.Fence, ops []clientv3.Op) (joint, error) {
-	j := joint{ops: ops, fences: fences}
+func joinable(keys keyspace.Keyspace, fences []coord.Fence, ops []clientv3.Op) (joinedOps, error) {
+	j := joinedOps{ops: ops, fences: fences}
 	if len(fences) > maxJoinedFences {
-		return joint{}, &coord.InputError{Field: "fences", Value: fmt.Sprint(len(fences)), Reason: fmt.Sprintf("at most %d can join a completion", maxJoinedFences)}
+		return joinedOps{}, &coord.InputError{Field: "fences", Value: fmt.Sprint(len(fences)), Reason: fmt.Sprintf("at most %d can join a completion", maxJoinedFences)}
 	}
 	for _, f := range fences {
 		if f.Key == "" || f.Token <= 0 {
-			return joint{}, &coord.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"}
+			return joinedOps{}, &coord.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"}
 		}
 		j.cmps = append(j.cmps, f.Cmps()...)
 	}
@@ -65,7 +65,7 @@ func joinable(keys keyspace.Keyspace, fences []coord.Fence, ops []clientv3.Op) (
 		}
 	}
 	if n := len(fences) + len(j.jobs); 3*n > maxJoinedCompares {
-		return joint{}, &coord.InputError{Field: "ops", Value: fmt.Sprint(n), Reason: fmt.Sprintf("at most %d fences and enqueued jobs together can join a completion", maxJoinedCompares/3)}
+		return joinedOps{}, &coord.InputError{Field: "ops", Value: fmt.Sprint(n), Reason: fmt.Sprintf("at most %d fences and enqueued jobs together can join a completion", maxJoinedCompares/3)}
 	}
 	if len(ops) > 60 {
 		others = ops // for the error
@@ -74,7 +74,7 @@ func joinable(keys keyspace.Keyspace, fences []coord.Fence, ops []clientv3.Op) (
 }
 
 // join adds it to a Txn that closes a claim, whose Else gets one key.
-func (j joint) join(txn *etcdkv.Txn, keys keyspace.Keyspace) {
+func (j joinedOps) join(txn *etcdkv.Txn, keys keyspace.Keyspace) {
 	if len(j.ops) == 0 && len(j.fences) == 0 {
 		return
 	}
@@ -100,7 +100,7 @@ var joinedPlaces = []place{inJobs, inDone, inDead}
 
 // inTheWay is the fence or the job because of which a Txn with j was refused, where its
 // own fence is current; nil means that it is none.
-func (j joint) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r lane.Result) error {
+func (j joinedOps) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r lane.Result) error {
 	if err := r.Refusal(inner(append([]coord.Fence{own}, j.fences...)...)...); errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("%w: %w", errJoined, err)
 	}

@@ -17,9 +17,9 @@ import (
 
 // runMember runs a member whose session outlives workers, with a TTL that no test waits
 // for.
-func runMember(t *testing.T, cl *clientv3.Client, root string) *coord.Member {
+func runMember(t *testing.T, cl *clientv3.Client, root string) *coord.SessionKeeper {
 	t.Helper()
-	m := coord.NewMember(cl, coord.SessionConfig{Root: root, TTL: 10 * time.Minute})
+	m := coord.NewSessionKeeper(cl, coord.SessionConfig{Root: root, TTL: 10 * time.Minute})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
@@ -49,7 +49,7 @@ func TestAWorkerLeavesBehindItsEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := run(t, handle, workqueue.WorkerConfig{Concurrency: 8, Member: m, DrainTimeout: -1, Grace: time.Millisecond}, counting(&tally{}))
+			w := run(t, handle, workqueue.WorkerConfig{Concurrency: 8, SessionKeeper: m, DrainTimeout: -1, Grace: time.Millisecond}, counting(&tally{}))
 			enqueue(t, q, workqueue.Params{ID: "before"})
 			wait(t, q, "before")
 			c.Proxy(0).Pause()
@@ -94,7 +94,7 @@ func TestALateRegistrationDoesNotComeBack(t *testing.T) {
 	own := etcdtest.Shared(t).Client(t, h.option())
 	m := runMember(t, own, root)
 	h.hold(true)
-	w := run(t, openAt(t, own, workqueue.Config{Root: root}), workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+	w := run(t, openAt(t, own, workqueue.Config{Root: root}), workqueue.WorkerConfig{SessionKeeper: m}, counting(&tally{}))
 	receive(t, h.caught, "the registration is sent")
 	h.hold(false)
 	if err := w.stop(t); err != nil {
@@ -123,24 +123,24 @@ func TestTwoWorkersOnOneSessionAndQueue(t *testing.T) {
 	q := dispatchQueue(t, cl, root)
 	dispatch(t, cl, root, workqueue.DispatcherConfig{})
 	m := runMember(t, cl, root)
-	first := run(t, q, workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+	first := run(t, q, workqueue.WorkerConfig{SessionKeeper: m}, counting(&tally{}))
 	enqueue(t, q, workqueue.Params{ID: "a"})
 	wait(t, q, "a")
 	for name, handle := range map[string]*workqueue.Queue{"on the same handle": q, "on another handle": openAt(t, cl, workqueue.Config{Root: root})} {
-		second := run(t, handle, workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+		second := run(t, handle, workqueue.WorkerConfig{SessionKeeper: m}, counting(&tally{}))
 		<-second.done
 		if !errors.Is(second.err, coord.ErrInvalid) || !strings.Contains(second.err.Error(), "one worker per queue and session") {
 			t.Errorf("%s: got %v, want that it is refused, and the way out", name, second.err)
 		}
 	}
 	other := openAt(t, cl, workqueue.Config{Root: root, Queue: "other"})
-	run(t, other, workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+	run(t, other, workqueue.WorkerConfig{SessionKeeper: m}, counting(&tally{}))
 	enqueue(t, other, workqueue.Params{ID: "a"})
 	wait(t, other, "a")
 	if err := first.stop(t); err != nil {
 		t.Error(err)
 	}
-	run(t, q, workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+	run(t, q, workqueue.WorkerConfig{SessionKeeper: m}, counting(&tally{}))
 	enqueue(t, q, workqueue.Params{ID: "b"})
 	wait(t, q, "b")
 }
@@ -163,7 +163,7 @@ func TestAnAssignmentThatCannotBeReadGoesBack(t *testing.T) {
 			cl, root := shared(t)
 			q := dispatchQueue(t, cl, root)
 			m := runMember(t, cl, root)
-			run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+			run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{SessionKeeper: m}, counting(&tally{}))
 			s, err := m.Session(bounded(t))
 			if err != nil {
 				t.Fatal(err)

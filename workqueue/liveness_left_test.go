@@ -89,7 +89,7 @@ func TestAResultInDoubtIsNotGivenBack(t *testing.T) {
 		}
 		return nil
 	}))})
-	run(t, q, workqueue.WorkerConfig{Member: runMember(t, p.own, p.root), Hooks: hooks}, func(context.Context, *workqueue.Claim) ([]byte, error) {
+	run(t, q, workqueue.WorkerConfig{SessionKeeper: runMember(t, p.own, p.root), Hooks: hooks}, func(context.Context, *workqueue.Claim) ([]byte, error) {
 		if runs.add("x") == 1 {
 			p.plan.Set(lostThenDenied())
 		}
@@ -134,14 +134,14 @@ func TestARefusedWorkerHasNothingToLeave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, q, workqueue.WorkerConfig{Member: first}, counting(&tally{}))
+	run(t, q, workqueue.WorkerConfig{SessionKeeper: first}, counting(&tally{}))
 	enqueue(t, q, workqueue.Params{ID: "a"})
 	wait(t, q, "a")
-	resumed := coord.NewMember(cl, coord.SessionConfig{Root: root, Resume: s.ID()})
+	resumed := coord.NewSessionKeeper(cl, coord.SessionConfig{Root: root, Resume: s.ID()})
 	ctx, cancel := context.WithCancel(bounded(t))
 	ended := make(chan error, 1)
 	go func() { ended <- resumed.Run(ctx) }()
-	second := run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Member: resumed}, counting(&tally{}))
+	second := run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{SessionKeeper: resumed}, counting(&tally{}))
 	<-second.done
 	if !errors.Is(second.err, coord.ErrInvalid) {
 		t.Errorf("got %v, want that it is refused", second.err)
@@ -173,7 +173,7 @@ func TestAWorkerThatCouldNotRegister(t *testing.T) {
 	m := runMember(t, p.own, p.root)
 	for _, id := range []string{"first", "second"} {
 		enqueue(t, p.seen, workqueue.Params{ID: id})
-		w := run(t, p.q, workqueue.WorkerConfig{Member: m}, counting(&tally{}))
+		w := run(t, p.q, workqueue.WorkerConfig{SessionKeeper: m}, counting(&tally{}))
 		wait(t, p.seen, id)
 		if err := w.stop(t); err != nil {
 			t.Error(err)

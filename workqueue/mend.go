@@ -154,7 +154,7 @@ func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (etcdkv.Txn, 
 	}
 	if was, err := parseRecord(kv.Value); err == nil {
 		was.ID = r.ID // it may name another job
-		t.emptyInbox(&txn, located{record: was})
+		t.emptyInbox(&txn, snapshot{record: was})
 	}
 	return txn, nil
 }

@@ -19,9 +19,9 @@ import (
 )
 
 // memberOn runs a member until t's cleanup.
-func memberOn(t *testing.T, cl *clientv3.Client, root string) *coord.Member {
+func memberOn(t *testing.T, cl *clientv3.Client, root string) *coord.SessionKeeper {
 	t.Helper()
-	m := coord.NewMember(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
+	m := coord.NewSessionKeeper(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
@@ -35,7 +35,7 @@ func memberOn(t *testing.T, cl *clientv3.Client, root string) *coord.Member {
 }
 
 // hears blocks until the worker on that member hears that the job is assigned to it.
-func hears(t *testing.T, cl *clientv3.Client, root string, m *coord.Member, id string) {
+func hears(t *testing.T, cl *clientv3.Client, root string, m *coord.SessionKeeper, id string) {
 	t.Helper()
 	s, err := m.Session(bounded(t))
 	if err != nil {
@@ -70,7 +70,7 @@ func TestNothingStaysInAnInboxThatIsLeft(t *testing.T) {
 	q := dispatchQueue(t, c.Client(t), root)
 	dispatch(t, c.Client(t), root, workqueue.DispatcherConfig{})
 	member := memberOn(t, cl, root)
-	run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Member: member}, counting(&tally{}))
+	run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{SessionKeeper: member}, counting(&tally{}))
 	enqueue(t, q, workqueue.Params{ID: "first"})
 	wait(t, q, "first")
 
@@ -98,7 +98,7 @@ func TestAnAssignmentWaitsForTheRefusalOfAClaim(t *testing.T) {
 	q := openAt(t, cl, workqueue.Config{Root: root})
 	gated := c.Client(t, g.option())
 	member := memberOn(t, gated, root)
-	run(t, openAt(t, gated, workqueue.Config{Root: root}), workqueue.WorkerConfig{Member: member}, counting(&tally{}))
+	run(t, openAt(t, gated, workqueue.Config{Root: root}), workqueue.WorkerConfig{SessionKeeper: member}, counting(&tally{}))
 	awaitRegistered(t, cl, root)
 	dispatch(t, cl, root, workqueue.DispatcherConfig{})
 	g.close()

@@ -28,7 +28,7 @@ func (q *Queue) Move(ctx context.Context, id, to string, by By) (*Job, error) {
 		return nil, fmt.Errorf("move: job %s of %s: %w", id, q.name, &coord.InputError{Field: "to", Value: to, Reason: "it is there already"})
 	}
 	there := txns{keys: q.store.Keys().Queue(to), space: q.txns.space}
-	return q.retold(ctx, verbMove, id, by, func(l located, beside besides) (*Job, error) {
+	return q.retold(ctx, verbMove, id, by, func(l snapshot, beside besides) (*Job, error) {
 		now := time.Now()
 		n, err := q.intervention(l, event{verb: verbMove, now: now, by: by, from: q.name})
 		if err != nil {
@@ -69,7 +69,7 @@ func (r *record) leave(e event, where place) next {
 // of that id, and it may be done or dead by now. Nobody reports progress of a job that
 // is not claimed; while one is, its owner's last checkpoint may still arrive, and must
 // not stay behind.
-func (t txns) relocate(l located, n next, to txns, beside besides) (etcdkv.Txn, error) {
+func (t txns) relocate(l snapshot, n next, to txns, beside besides) (etcdkv.Txn, error) {
 	value, err := n.record.encode()
 	if err != nil {
 		return etcdkv.Txn{}, err

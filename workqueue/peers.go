@@ -70,7 +70,7 @@ func (x *index) judgeAll() {
 			if known && x.lives(sid, e.record.OwnerRev) {
 				break // all claims of one session name the same incarnation
 			}
-			x.judge(e)
+			x.markOrphan(e)
 		}
 	}
 }
@@ -94,9 +94,9 @@ func (x *index) died(sid string, of int) {
 	x.deaths = append(x.deaths, death{sid, now, of})
 }
 
-// inCut tells whether a session ended among many: three or more, and half of all,
+// inMassLoss tells whether a session ended among many: three or more, and half of all,
 // within one ttl. Then the network, etcd or a node failed, and no job is to blame.
-func (x *index) inCut(sid string, ttl time.Duration) bool {
+func (x *index) inMassLoss(sid string, ttl time.Duration) bool {
 	for _, d := range x.deaths {
 		if d.sid == sid {
 			return isCut(x.deaths, d.at, ttl)
@@ -132,7 +132,7 @@ func (x *index) forgive(r *record, ttl time.Duration) *record {
 			continue
 		}
 		left--
-		if !x.inCut(a.Owner, ttl) {
+		if !x.inMassLoss(a.Owner, ttl) {
 			continue
 		}
 		c := *r

@@ -33,7 +33,7 @@ func TestCutOrPill(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			x := &index{deaths: tc.deaths}
-			if got := x.inCut(tc.sid, ttl); got != tc.want {
+			if got := x.inMassLoss(tc.sid, ttl); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
 		})

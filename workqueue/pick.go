@@ -43,7 +43,7 @@ func (x *index) claimTook(d time.Duration) {
 
 // candidate is a job that may be claimable, as the index showed it.
 type candidate struct {
-	located
+	snapshot
 	entry  *entry
 	orphan bool
 	cut    bool      // the owner went in a cut: the loss counts against no job
@@ -51,8 +51,8 @@ type candidate struct {
 	seen   time.Time // when it was found claimable
 }
 
-// asker is who looks for jobs.
-type asker struct {
+// claimant is who looks for jobs.
+type claimant struct {
 	sid string
 	ttl time.Duration
 	// knows tells which kinds the handler can work; nil knows all.
@@ -63,12 +63,12 @@ type asker struct {
 // job at a time, so that the next crash names the culprit.
 func isSuspect(r *record) bool { return r.Losses >= 2 }
 
-// pick chooses up to n jobs for the asker and marks them busy, in queue order:
+// pick chooses up to n jobs for the claimant and marks them busy, in queue order:
 // in the head window first those that rendezvous hashing gives it, then any other
 // when the processes before it had their time. Wake is when to look again although nothing changed;
 // zero means never. Each candidate must be given back with settleEntry, and with
 // leave once nothing of it runs here.
-func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
+func (x *index) pick(n int, a claimant) (picked []candidate, wake time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := x.now()
@@ -116,14 +116,14 @@ func (x *index) pick(n int, a asker) (picked []candidate, wake time.Time) {
 }
 
 // takeToWork takes a job that will run in this process.
-func (x *index) takeToWork(e *entry, a asker, now time.Time) candidate {
+func (x *index) takeToWork(e *entry, a claimant, now time.Time) candidate {
 	x.enter(e.record)
 	return x.take(e, a, now)
 }
 
 // first chooses one job without a preference: the spread-th of those claimable,
 // counted from the head, or the last of them when there are fewer.
-func (x *index) first(spread int, a asker) (c candidate, ok bool) {
+func (x *index) first(spread int, a claimant) (c candidate, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := x.now()
@@ -147,11 +147,11 @@ func (x *index) first(spread int, a asker) (c candidate, ok bool) {
 	return x.take(found, a, now), true
 }
 
-func (x *index) take(e *entry, a asker, now time.Time) candidate {
+func (x *index) take(e *entry, a claimant, now time.Time) candidate {
 	e.busy = true
-	c := candidate{located: e.located, entry: e, orphan: e.state == entryOrphan, config: x.configRev, seen: now}
+	c := candidate{snapshot: e.snapshot, entry: e, orphan: e.state == entryOrphan, config: x.configRev, seen: now}
 	if c.orphan {
-		c.cut = x.inCut(c.record.Owner, a.ttl)
+		c.cut = x.inMassLoss(c.record.Owner, a.ttl)
 		c.record = x.forgive(c.record, a.ttl)
 	}
 	return c

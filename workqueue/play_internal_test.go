@@ -109,7 +109,7 @@ type actor struct {
 
 // hold is a worker's claim, as its process knows it.
 type hold struct {
-	at    located
+	at    snapshot
 	fence coord.Fence
 	noted int64 // the progress key's revision as last seen
 	seq   int   // of its last checkpoint
@@ -122,7 +122,7 @@ type message struct {
 	verb, job string
 	builder   string
 	txn       etcdkv.Txn
-	seen      located // what it was made of
+	seen      snapshot // what it was made of
 	n         next
 	to        session // the claimer
 	toWho     int
@@ -270,15 +270,15 @@ func (p *play) serves(q txns, sid string) int64 {
 
 // find is where a job is, as somebody reads it: nowhere when it cannot be read, or
 // names another job.
-func (p *play) find(name string) (located, bool) {
+func (p *play) find(name string) (snapshot, bool) {
 	h := p.homeOf(name)
 	for where := inJobs; where <= inDead; where++ {
 		if kv := p.lookup(h.q.key(where, h.id)); kv != nil {
 			r, err := decodeOnce(kv.Value)
-			return located{record: r, where: where, rev: kv.ModRevision}, err == nil && r.ID == h.id
+			return snapshot{record: r, where: where, rev: kv.ModRevision}, err == nil && r.ID == h.id
 		}
 	}
-	return located{}, false
+	return snapshot{}, false
 }
 
 func (p *play) homeOf(name string) home { return p.homes[p.index(name)] }

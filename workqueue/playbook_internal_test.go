@@ -153,7 +153,7 @@ func (p *play) giveBack(m *message, e booked) (over bool, err error) {
 	}
 	ev := p.event(verbRelease, m)
 	ev.nonce, ev.token, ev.unbegun, ev.err = "b"+e.nonce[1:], coord.Token(kv.ModRevision), true, "stray"
-	l := located{record: r, where: inJobs, rev: kv.ModRevision}
+	l := snapshot{record: r, where: inJobs, rev: kv.ModRevision}
 	return false, p.sendClose(m, l, m.fenceOf(l), ev)
 }
 

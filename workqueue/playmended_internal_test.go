@@ -1,7 +1,7 @@
 package workqueue
 
 // changed tells what became of a job since somebody looked at it, or "".
-func (j *jobSpec) changed(p *play, seen located) string {
+func (j *jobSpec) changed(p *play, seen snapshot) string {
 	r := seen.record
 	switch {
 	case !j.exists:

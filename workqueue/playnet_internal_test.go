@@ -221,7 +221,7 @@ func (p *play) took(m *message, rev int64) {
 			a.moves(m.n.record.Nonce, claims.NotMade)
 			return
 		}
-		at := located{record: m.n.record, where: inJobs, rev: rev}
+		at := snapshot{record: m.n.record, where: inJobs, rev: rev}
 		a.holds(&hold{at: at, fence: m.fenceOf(at), job: m.job})
 		if m.seen.record.Attempt > 0 { // else nobody reads it: see readBeside
 			a.hold.noted = p.modRev(m.q.keys.Progress(m.id))
@@ -312,7 +312,7 @@ func (p *play) take(who int, id string) error {
 	if a.hold != nil && a.hold.fence.Nonce == r.Nonce {
 		return cannot("%s has begun it", a.name)
 	}
-	at := located{record: r, where: inJobs, rev: kv.ModRevision}
+	at := snapshot{record: r, where: inJobs, rev: kv.ModRevision}
 	a.holds(&hold{at: at, fence: h.fenceOf(at), noted: p.modRev(h.q.keys.Progress(h.id)), job: id})
 	return nil
 }

@@ -225,7 +225,7 @@ func (p *play) giveBackUnread(m *message, kv *mvccpb.KeyValue) (over bool, err e
 		return true, err
 	}
 	m.builder, m.txn, m.n = "returnUnread", txn, next{record: value, where: inJobs}
-	m.seen = located{record: r, where: inJobs, rev: kv.ModRevision}
+	m.seen = snapshot{record: r, where: inJobs, rev: kv.ModRevision}
 	m.fence = m.fenceOf(m.seen)
 	return false, nil
 }

@@ -153,7 +153,7 @@ func sendSalvage(p *play, m *message, _ []string) error {
 		}
 		e := p.byHand(verbBury, m)
 		r := salvaged(m.id, kv.Value, why, e)
-		m.builder, m.seen, m.n, m.repair.bytes = "salvage", located{where: where, rev: kv.ModRevision}, next{r, inDead}, string(kv.Value)
+		m.builder, m.seen, m.n, m.repair.bytes = "salvage", snapshot{where: where, rev: kv.ModRevision}, next{r, inDead}, string(kv.Value)
 		var err error
 		m.txn, err = m.q.salvage(kv, where, r)
 		return err

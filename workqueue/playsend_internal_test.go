@@ -199,7 +199,7 @@ func sendAssign(p *play, m *message, args []string) error {
 	if err := send(p, m, to); err != nil {
 		return err
 	}
-	c.located, c.config = m.seen, m.confRev
+	c.snapshot, c.config = m.seen, m.confRev
 	m.builder, m.fence = "assign", d.term
 	var err error
 	m.txn, err = m.q.assign(assignment{c: c, to: m.to, registered: m.regRev}, m.n, p.modRev(m.q.keys.Progress(m.id)), d.term)
@@ -221,7 +221,7 @@ func closes(v verb) func(p *play, m *message, args []string) error {
 		m.forGood = slices.Contains(args, "for-good")
 		e.permanent = m.forGood
 		at := h.at
-		at.noted = h.noted != 0 || h.seq > 0
+		at.hasProgress = h.noted != 0 || h.seq > 0
 		if err := p.sendClose(m, at, h.fence, e); err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func closes(v verb) func(p *play, m *message, args []string) error {
 	}
 }
 
-func (p *play) sendClose(m *message, at located, f coord.Fence, e event) error {
+func (p *play) sendClose(m *message, at snapshot, f coord.Fence, e event) error {
 	n, err := transition(at.record, at.where, e)
 	if err != nil {
 		return cannot("%v", err)
@@ -310,7 +310,7 @@ func (p *play) queue(m *message) *Queue {
 	return &Queue{name: m.q.keys.Name(), cfg: Config{}.withDefaults(), keys: m.q.keys, txns: m.q}
 }
 
-func (h home) fenceOf(l located) coord.Fence {
+func (h home) fenceOf(l snapshot) coord.Fence {
 	return coord.Fence{Key: h.q.key(inJobs, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
 }
 

@@ -216,12 +216,12 @@ func TestPanicsBecomeErrors(t *testing.T) {
 	}
 	// The frames of the one who panicked come first, and survive the cut.
 	_, stack, _ := strings.Cut(err.Error(), "\n")
-	if !strings.HasPrefix(stack, "github.com/leasekit/leasekit/workqueue.explode(") || len(cut(err.Error(), maxError)) != len(err.Error()) {
+	if !strings.HasPrefix(stack, "github.com/leasekit/leasekit/workqueue.explode(") || len(shorten(err.Error(), maxError)) != len(err.Error()) {
 		t.Errorf("got %s", err)
 	}
 	huge := strings.Repeat("x", 1<<20)
 	_, err = call(t.Context(), HandlerFunc(func(context.Context, *Claim) ([]byte, error) { panic(huge) }), nil)
-	if short := cut(err.Error(), maxError); !strings.Contains(short, "TestPanicsBecomeErrors") {
+	if short := shorten(err.Error(), maxError); !strings.Contains(short, "TestPanicsBecomeErrors") {
 		t.Errorf("the stack is lost: %s", short)
 	}
 	_, err = call(t.Context(), HandlerFunc(func(context.Context, *Claim) ([]byte, error) {

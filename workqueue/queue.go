@@ -226,18 +226,18 @@ func (q *Queue) behind(f func(ctx context.Context)) bool {
 
 // locate finds a job wherever it is, at one revision. A nil record means that
 // there is none.
-func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (located, *clientv3.TxnResponse, error) {
+func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (snapshot, *clientv3.TxnResponse, error) {
 	return q.locateAt(ctx, 0, id, more...)
 }
 
 // locateAt is locate as of a revision, which etcd may have compacted; 0 is now.
-func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (l located, resp *clientv3.TxnResponse, err error) {
+func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (l snapshot, resp *clientv3.TxnResponse, err error) {
 	var gets []clientv3.Op
 	for where := inJobs; where <= inDead; where++ {
 		gets = append(gets, clientv3.OpGet(q.txns.key(where, id), clientv3.WithRev(rev)))
 	}
 	if resp, err = q.store.Read(ctx, append(gets, more...)...); err != nil {
-		return located{}, nil, err
+		return snapshot{}, nil, err
 	}
 	for where := inJobs; where <= inDead; where++ {
 		kvs := resp.Responses[where].GetResponseRange().Kvs
@@ -246,16 +246,16 @@ func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clie
 		}
 		r, err := decodeRecord(kvs[0].Value)
 		if err != nil {
-			return located{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
+			return snapshot{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
 		}
-		return located{record: r, where: where, rev: kvs[0].ModRevision, created: kvs[0].CreateRevision, noted: r.Attempt > 0}, resp, nil
+		return snapshot{record: r, where: where, rev: kvs[0].ModRevision, created: kvs[0].CreateRevision, hasProgress: r.Attempt > 0}, resp, nil
 	}
-	return located{}, resp, nil
+	return snapshot{}, resp, nil
 }
 
 // jobAt is what could be found out of a job as of a revision, or as it is now where
 // etcd does not have that any more; 0 is now.
-func (q *Queue) jobAt(ctx context.Context, id string, rev int64) located {
+func (q *Queue) jobAt(ctx context.Context, id string, rev int64) snapshot {
 	l, _, err := q.locateAt(ctx, rev, id)
 	if rev != 0 && err != nil {
 		l, _, _ = q.locateAt(ctx, 0, id)

@@ -65,7 +65,7 @@ func stopController(t *testing.T, client *clientv3.Client, root, mode string, lo
 	if err != nil {
 		t.Fatal(err)
 	}
-	member := coord.NewMember(client, coord.SessionConfig{Root: root, Logger: log})
+	member := coord.NewSessionKeeper(client, coord.SessionConfig{Root: root, Logger: log})
 	leads := make(chan struct{})
 	var wg sync.WaitGroup
 	run := func(what string, f func(context.Context) error) {

@@ -19,12 +19,12 @@ func TestReadyKindsKeepTheOrder(t *testing.T) {
 			model = slices.Delete(model, i, i+1)
 		} else {
 			r := anyRank(dice, step)
-			e := &entry{rank: r, located: located{record: &record{ID: r.id, Kind: string(rune('a' + dice.IntN(6)))}}}
+			e := &entry{rank: r, snapshot: snapshot{record: &record{ID: r.id, Kind: string(rune('a' + dice.IntN(6)))}}}
 			kinds.insert(e)
 			model = append(model, e)
 			slices.SortFunc(model, func(a, b *entry) int { return byRank(a.rank, b.rank) })
 		}
-		kinds.remove(&entry{rank: rank{id: "no such job"}, located: located{record: &record{Kind: "no such kind"}}})
+		kinds.remove(&entry{rank: rank{id: "no such job"}, snapshot: snapshot{record: &record{Kind: "no such kind"}}})
 		if step%50 != 0 {
 			continue
 		}
@@ -57,7 +57,7 @@ func BenchmarkPickBehindOtherKinds(b *testing.B) {
 				x.attach(readyOf("other", i))
 			}
 			x.attach(readyOf("mine", others))
-			ask := asker{sid: "s", knows: func(kind string) bool { return kind == "mine" }}
+			ask := claimant{sid: "s", knows: func(kind string) bool { return kind == "mine" }}
 			for b.Loop() {
 				picked, _ := x.pick(1, ask)
 				if len(picked) != 1 {
@@ -74,7 +74,7 @@ func BenchmarkPickBehindOtherKinds(b *testing.B) {
 func readyOf(kind string, i int) *entry {
 	id := fmt.Sprint(kind, i)
 	return &entry{
-		located: located{record: &record{ID: id, Kind: kind}, where: inJobs, rev: int64(i + 1)},
-		rank:    rank{createRev: int64(i + 1), id: id}, hash: hash64(id),
+		snapshot: snapshot{record: &record{ID: id, Kind: kind}, where: inJobs, rev: int64(i + 1)},
+		rank:     rank{createRev: int64(i + 1), id: id}, hash: hash64(id),
 	}
 }

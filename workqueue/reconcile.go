@@ -32,7 +32,7 @@ func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string
 	case r == nil:
 		return nil
 	}
-	err = q.release(ctx, s, located{record: r, where: inJobs, rev: resp.Kvs[0].ModRevision}, e)
+	err = q.release(ctx, s, snapshot{record: r, where: inJobs, rev: resp.Kvs[0].ModRevision}, e)
 	if err != nil && !errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("give back job %s: %w", id, err)
 	}
@@ -53,7 +53,7 @@ func claimIn(kv *mvccpb.KeyValue, nonce string) (*record, error) {
 }
 
 // release gives back a claim of the session as it was read.
-func (q *Queue) release(ctx context.Context, s *coord.Session, l located, e event) error {
+func (q *Queue) release(ctx context.Context, s *coord.Session, l snapshot, e event) error {
 	token := coord.Token(l.rev)
 	fence := coord.Fence{Key: q.keys.Job(l.record.ID), Token: token, Nonce: l.record.Nonce}
 	e.verb, e.now, e.nonce, e.token, e.delay = verbRelease, time.Now(), keyspace.NewNonce(), token, q.delay()

@@ -305,7 +305,7 @@ const logLimit = 20
 // log appends to the audit trail. An entry that only repeats the one before is
 // collapsed into it.
 func (r *record) log(a Attempt) {
-	a.Error = cut(a.Error, maxError)
+	a.Error = shorten(a.Error, maxError)
 	r.LogTotal = oneMore(r.LogTotal)
 	r.Attempts = slices.Clone(r.Attempts)
 	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].repeats(a) {
@@ -319,9 +319,9 @@ func (r *record) log(a Attempt) {
 	}
 }
 
-// cut makes s valid UTF-8, which JSON needs, and shortens it to at most n bytes, at
+// shorten makes s valid UTF-8, which JSON needs, and shortens it to at most n bytes, at
 // a rune boundary, keeping the end: the last lines of an error say most.
-func cut(s string, n int) string {
+func shorten(s string, n int) string {
 	s = strings.ToValidUTF8(s, "?")
 	if len(s) <= n {
 		return s

@@ -353,7 +353,7 @@ func TestCut(t *testing.T) {
 		{"ääää", 6, "...ä"},
 		{"", 5, ""},
 	} {
-		if got := cut(tc.s, tc.n); got != tc.want {
+		if got := shorten(tc.s, tc.n); got != tc.want {
 			t.Errorf("cut(%q, %d) = %q, want %q", tc.s, tc.n, got, tc.want)
 		}
 	}

@@ -66,7 +66,7 @@ func (q *Queue) intervene(ctx context.Context, id string, v verb, by By) (*Job, 
 }
 
 // interveneOn makes one try; errMissed means that the job moved meanwhile.
-func (q *Queue) interveneOn(ctx context.Context, l located, v verb, by By) (*Job, error) {
+func (q *Queue) interveneOn(ctx context.Context, l snapshot, v verb, by By) (*Job, error) {
 	if v == verbRequeue && l.where == inDone && l.record.Beside > 0 {
 		return nil, fmt.Errorf("%w: its payload was larger than 1 KiB and went when it ended; enqueue it anew", ErrNotApplicable)
 	}

@@ -114,7 +114,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 			put.at = time.Now().Add(hungPause)
 			w.returnEntry(s, box, e, put)
 		case began:
-			c := candidate{located: e.at, entry: &entry{located: e.at}}
+			c := candidate{snapshot: e.at, entry: &entry{snapshot: e.at}}
 			if !box.begin(e) {
 				w.q.index.leave(c)
 				continue

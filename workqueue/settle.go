@@ -72,7 +72,7 @@ func (c *Claim) Fail(ctx context.Context, cause error) error {
 	if cause == nil {
 		cause = errors.New("failed without an error")
 	}
-	return c.close(ctx, c.failure(cause), joint{})
+	return c.close(ctx, c.failure(cause), joinedOps{})
 }
 
 // failure turns a handler's error into the event that it asks for.
@@ -100,7 +100,7 @@ func (c *Claim) failure(cause error) event {
 // Release gives the job back at once, counted as nothing. It returns as Complete
 // does.
 func (c *Claim) Release(ctx context.Context) error {
-	return c.close(ctx, c.event(verbRelease), joint{})
+	return c.close(ctx, c.event(verbRelease), joinedOps{})
 }
 
 // giveBack is what the session's Close does with a claim that is still held.
@@ -133,7 +133,7 @@ func (c *Claim) event(v verb) event {
 }
 
 // close takes one way out of the claim: see [claims.Closer].
-func (c *Claim) close(ctx context.Context, e event, joined joint) error {
+func (c *Claim) close(ctx context.Context, e event, joined joinedOps) error {
 	way, err := c.way(e, joined)
 	if err == nil {
 		err = c.closer.Close(ctx, way)
@@ -168,13 +168,13 @@ func (c *Claim) endBy(e event) bool {
 // handIn closes the claim by an event. A refusal that would come again counts as a
 // failure of the attempt; what etcd has no room or no right for is tried again later.
 func (c *Claim) handIn(ctx context.Context, e event) error {
-	err := c.close(ctx, e, joint{})
+	err := c.close(ctx, e, joinedOps{})
 	if refusedForGood(err) && e.verb == verbComplete {
 		e = c.failure(err)
-		err = c.close(ctx, e, joint{})
+		err = c.close(ctx, e, joinedOps{})
 	}
 	if errors.Is(err, coord.ErrClosed) { // the queue is: what goes to done/ needs it
-		err = c.close(ctx, c.event(verbRelease), joint{})
+		err = c.close(ctx, c.event(verbRelease), joinedOps{})
 	}
 	if isClosed(err) {
 		return nil
@@ -217,9 +217,9 @@ func (c *Claim) isClosing() bool { return c.closer.Busy() || c.closer.Over() }
 
 // way is the closing transition of an event. It is carried to its end whatever becomes
 // of the caller: its own success takes the fence away for ever, so it may be repeated.
-func (c *Claim) way(e event, joined joint) (claims.Way, error) {
+func (c *Claim) way(e event, joined joinedOps) (claims.Way, error) {
 	at := c.at
-	at.noted = c.notes.any()
+	at.hasProgress = c.notes.any()
 	n, err := transition(at.record, at.where, e)
 	if err != nil {
 		return claims.Way{}, err
@@ -243,9 +243,9 @@ func (c *Claim) way(e event, joined joint) (claims.Way, error) {
 // wayOut is one closing transition on its way.
 type wayOut struct {
 	c         *Claim
-	at        located
+	at        snapshot
 	n         next
-	joined    joint
+	joined    joinedOps
 	committer *lane.Committer
 	renewed   bool // a retention lease was gone
 }
@@ -302,7 +302,7 @@ func (w *wayOut) followed(ctx context.Context) (claims.Verdict, error) {
 }
 
 // tokenOf is the revision of what was found, if it was found there.
-func (l located) tokenOf(where place) coord.Token {
+func (l snapshot) tokenOf(where place) coord.Token {
 	if l.record == nil || l.where != where {
 		return 0
 	}
@@ -311,7 +311,7 @@ func (l located) tokenOf(where place) coord.Token {
 
 // closeTxn builds the Txn, anew for each try, because a retention lease may be
 // gone by the next.
-func (c *Claim) closeTxn(ctx context.Context, at located, n next, joined joint) (etcdkv.Txn, clientv3.LeaseID, error) {
+func (c *Claim) closeTxn(ctx context.Context, at snapshot, n next, joined joinedOps) (etcdkv.Txn, clientv3.LeaseID, error) {
 	var lease clientv3.LeaseID
 	if n.where == inDone {
 		var err error

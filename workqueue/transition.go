@@ -97,7 +97,7 @@ func transition(r *record, where place, e event) (next, error) {
 	case verbClaim:
 		return out.claimFor(e), nil
 	case verbReclaim:
-		return out.reclaim(e), nil
+		return out.applyLoss(e), nil
 	case verbRequeue:
 		return out.requeue(e), nil
 	case verbCancel:
@@ -146,8 +146,8 @@ func (r *record) claimFor(e event) next {
 	return next{r, inJobs}
 }
 
-// reclaim decides what a lost attempt leads to.
-func (r *record) reclaim(e event) next {
+// applyLoss decides what a lost attempt leads to.
+func (r *record) applyLoss(e event) next {
 	r.endAttempt(e, outcomeLost, "the owner's session ended")
 	if e.counted {
 		r.Losses = oneMore(r.Losses)
@@ -239,7 +239,7 @@ func (r *record) reopen(at time.Time) next {
 func (r *record) bury(e event, why string) next { return r.finish(e, inDead, outcomeDead, why) }
 
 func (r *record) finish(e event, where place, o string, why string) next {
-	r.Outcome, r.FinishedAt, r.Error = o, stamp(e.now), cut(why, maxError)
+	r.Outcome, r.FinishedAt, r.Error = o, stamp(e.now), shorten(why, maxError)
 	r.RunAt = time.Time{}
 	return next{r, where}
 }

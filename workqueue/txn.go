@@ -12,21 +12,21 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// located is a record as it was read: the guard of every transition is its mod
+// snapshot is a record as it was read: the guard of every transition is its mod
 // revision and head nonce.
-type located struct {
+type snapshot struct {
 	record *record
 	where  place
 	rev    int64
 	// created is the revision that put the key there, where that was asked for.
 	created int64
-	// noted tells that a progress key may exist, so that it is not forgotten.
-	noted bool
+	// hasProgress tells that a progress key may exist, so that it is not forgotten.
+	hasProgress bool
 }
 
 // isFrom tells whether kv is what was read. The revision alone does not: after a restore
 // from a backup, numbers come again, for other values.
-func (l located) isFrom(kv *mvccpb.KeyValue) bool {
+func (l snapshot) isFrom(kv *mvccpb.KeyValue) bool {
 	return kv != nil && kv.ModRevision == l.rev && keyspace.NonceOf(kv.Value) == l.record.Nonce
 }
 
@@ -60,7 +60,7 @@ func put(key string, value []byte, opts ...clientv3.OpOption) clientv3.Op {
 }
 
 // guard holds while the record is as it was read.
-func (t txns) guard(l located) []clientv3.Cmp {
+func (t txns) guard(l snapshot) []clientv3.Cmp {
 	return coord.Fence{Key: t.key(l.where, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}.Cmps() //mutant:job-guard
 }
 
@@ -113,7 +113,7 @@ func (t txns) enqueue(r *record, payload []byte, seen enqueueSeen) (etcdkv.Txn, 
 // session that the server has given up from claiming: its claim would be an
 // orphan that runs. The config compare makes a pause final: no claim is applied
 // after it on older knowledge.
-func (t txns) claim(l located, n next, me session, config int64) (etcdkv.Txn, error) {
+func (t txns) claim(l snapshot, n next, me session, config int64) (etcdkv.Txn, error) {
 	value, err := n.record.encode()
 	if err != nil {
 		return etcdkv.Txn{}, err
@@ -137,7 +137,7 @@ func (t txns) claim(l located, n next, me session, config int64) (etcdkv.Txn, er
 // queue final, and its taking fewer jobs: behind that nothing more is assigned to it
 // on older knowledge, so it can give back all that was.
 func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (etcdkv.Txn, error) {
-	l, to := a.c.located, a.to
+	l, to := a.c.snapshot, a.to
 	var txn etcdkv.Txn
 	var err error
 	if a.c.orphan {
@@ -161,7 +161,7 @@ func (t txns) assign(a assignment, n next, progress int64, leader coord.Fence) (
 }
 
 // emptyInbox takes the inbox entry of a claim away that ends.
-func (t txns) emptyInbox(txn *etcdkv.Txn, l located) {
+func (t txns) emptyInbox(txn *etcdkv.Txn, l snapshot) {
 	if l.record.claimed() && l.record.Assigned {
 		txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Assigned(l.record.Owner, l.record.ID)))
 	}
@@ -169,7 +169,7 @@ func (t txns) emptyInbox(txn *etcdkv.Txn, l located) {
 
 // mayClaim holds while the record is as it was read, me lives, and the config is
 // the one that was seen.
-func (t txns) mayClaim(l located, me session, config int64) []clientv3.Cmp {
+func (t txns) mayClaim(l snapshot, me session, config int64) []clientv3.Cmp {
 	return append(t.guard(l),
 		clientv3.Compare(clientv3.CreateRevision(t.space.Session(me.id)), "=", me.rev), //mutant:claim-session
 		clientv3.Compare(clientv3.ModRevision(t.keys.Config()), "=", config))           //mutant:claim-config
@@ -177,7 +177,7 @@ func (t txns) mayClaim(l located, me session, config int64) []clientv3.Cmp {
 
 // readBeside adds what a claimer needs beside the record: the payload, and what
 // earlier attempts checkpointed.
-func (t txns) readBeside(txn *etcdkv.Txn, l located) {
+func (t txns) readBeside(txn *etcdkv.Txn, l snapshot) {
 	if l.record.Beside > 0 {
 		txn.Then = append(txn.Then, clientv3.OpGet(t.keys.Payload(l.record.ID)))
 	}
@@ -190,7 +190,7 @@ func (t txns) readBeside(txn *etcdkv.Txn, l located) {
 // the Txn itself, since every mirror lags. The progress compare makes the count of
 // losses exact: an owner's last checkpoint may still arrive, and then the loss does
 // not count.
-func (t txns) reclaim(l located, n next, me session, config, progress int64) (etcdkv.Txn, error) {
+func (t txns) reclaim(l snapshot, n next, me session, config, progress int64) (etcdkv.Txn, error) {
 	var txn etcdkv.Txn
 	var err error
 	if n.claims() {
@@ -211,15 +211,15 @@ func (t txns) reclaim(l located, n next, me session, config, progress int64) (et
 
 // close ends a claim under its fence: complete, fail, snooze, release, cancel from
 // inside. The fence is what refuses a late write of an owner that was superseded.
-func (t txns) close(f coord.Fence, l located, n next, lease clientv3.LeaseID) (etcdkv.Txn, error) {
+func (t txns) close(f coord.Fence, l snapshot, n next, lease clientv3.LeaseID) (etcdkv.Txn, error) {
 	fence := f.Cmps() //mutant:close-fence
 	return t.move(l, n, fence, lease)
 }
 
 // intervene changes a job on somebody else's behalf: cancel, break a claim,
 // requeue. The guard refuses when the job moved since it was looked at.
-func (t txns) intervene(l located, n next, lease clientv3.LeaseID) (etcdkv.Txn, error) {
-	l.noted = l.record.Attempt > 0
+func (t txns) intervene(l snapshot, n next, lease clientv3.LeaseID) (etcdkv.Txn, error) {
+	l.hasProgress = l.record.Attempt > 0
 	guard := t.guard(l) //mutant:intervene-guard
 	txn, err := t.move(l, n, guard, lease)
 	txn.Origin = "repair"
@@ -249,7 +249,7 @@ func (t txns) clearBeside(txn *etcdkv.Txn, r *record) {
 
 // move writes the next record where it belongs and takes the old one away, with
 // what lies beside it once nobody needs it. A lease is for what goes to done/.
-func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.LeaseID) (etcdkv.Txn, error) {
+func (t txns) move(l snapshot, n next, guard []clientv3.Cmp, lease clientv3.LeaseID) (etcdkv.Txn, error) {
 	if n.where == inDone && lease == clientv3.NoLease { //mutant:done-lease
 		return etcdkv.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", l.record.ID)
 	}
@@ -276,7 +276,7 @@ func (t txns) move(l located, n next, guard []clientv3.Cmp, lease clientv3.Lease
 		if l.record.Beside > 0 {
 			txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Payload(l.record.ID)))
 		}
-		if l.noted || l.record.Attempt > 1 {
+		if l.hasProgress || l.record.Attempt > 1 {
 			txn.Then = append(txn.Then, clientv3.OpDelete(t.keys.Progress(l.record.ID)))
 		}
 	}

@@ -164,9 +164,9 @@ func leading(closes []string) []string {
 }
 
 // assignment gives a job to me, a registered worker.
-func (w *world) assignment(l located, orphan bool) assignment {
+func (w *world) assignment(l snapshot, orphan bool) assignment {
 	rev := w.put(w.keys.Worker(w.me.id), `{"w":"`+middleNonce+`","concurrency":1}`)
-	return assignment{c: candidate{located: l, orphan: orphan}, to: w.me, registered: rev}
+	return assignment{c: candidate{snapshot: l, orphan: orphan}, to: w.me, registered: rev}
 }
 
 // assignAfter assigns an orphan that was assigned to its lost owner too.

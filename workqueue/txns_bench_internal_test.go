@@ -156,9 +156,9 @@ func (l *lives) perSecond(b *testing.B, n int) float64 {
 
 // live puts one batch of jobs through their lives.
 func (l *lives) live(ctx context.Context, c *lane.Committer) error {
-	jobs := make([]located, aloneJobs)
+	jobs := make([]snapshot, aloneJobs)
 	for i := range jobs {
-		jobs[i] = located{record: newRecord(Params{ID: keyspace.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
+		jobs[i] = snapshot{record: newRecord(Params{ID: keyspace.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
 	}
 	for _, step := range []lifeStep{l.enqueue, l.claim, l.complete} {
 		if err := commitAll(ctx, c, jobs, step); err != nil {
@@ -169,24 +169,24 @@ func (l *lives) live(ctx context.Context, c *lane.Committer) error {
 }
 
 // lifeStep is one step in a job's life: what the job is afterwards, and the Txn.
-type lifeStep func(located) (located, etcdkv.Txn, error)
+type lifeStep func(snapshot) (snapshot, etcdkv.Txn, error)
 
-func (l *lives) enqueue(at located) (located, etcdkv.Txn, error) {
+func (l *lives) enqueue(at snapshot) (snapshot, etcdkv.Txn, error) {
 	txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{drawn: true})
 	return at, txn, err
 }
 
-func (l *lives) claim(at located) (located, etcdkv.Txn, error) {
+func (l *lives) claim(at snapshot) (snapshot, etcdkv.Txn, error) {
 	me := session{l.session.ID(), l.session.CreateRevision()}
 	n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: keyspace.NewNonce(), owner: me.id, ownerRev: me.rev})
 	if err != nil {
 		return at, etcdkv.Txn{}, err
 	}
 	txn, err := l.txns.claim(at, n, me, 0)
-	return located{record: n.record, where: n.where}, txn, err
+	return snapshot{record: n.record, where: n.where}, txn, err
 }
 
-func (l *lives) complete(at located) (located, etcdkv.Txn, error) {
+func (l *lives) complete(at snapshot) (snapshot, etcdkv.Txn, error) {
 	token := coord.Token(at.rev)
 	n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: keyspace.NewNonce(), token: token})
 	if err != nil {
@@ -194,12 +194,12 @@ func (l *lives) complete(at located) (located, etcdkv.Txn, error) {
 	}
 	f := coord.Fence{Key: l.txns.keys.Job(at.record.ID), Token: token, Nonce: at.record.Nonce}
 	txn, err := l.txns.close(f, at, n, l.retention)
-	return located{record: n.record, where: n.where}, txn, err
+	return snapshot{record: n.record, where: n.where}, txn, err
 }
 
 // commitAll makes one step with each job. The first leaves at once, the others fill the
 // next flight.
-func commitAll(ctx context.Context, c *lane.Committer, jobs []located, step lifeStep) error {
+func commitAll(ctx context.Context, c *lane.Committer, jobs []snapshot, step lifeStep) error {
 	pending := make([]*lane.Pending, len(jobs))
 	for i := range jobs {
 		var txn etcdkv.Txn

@@ -57,7 +57,7 @@ func (w *Worker) decline(claim *Claim) {
 	defer cancel()
 	e := claim.event(verbRelease)
 	e.err, e.unbegun = ErrDraining.Error(), true
-	if err := claim.close(ctx, e, joint{}); !isClosed(err) {
+	if err := claim.close(ctx, e, joinedOps{}); !isClosed(err) {
 		w.log.Warn("give back claim", zap.Error(err))
 		claim.leaveTo(e)
 	}
@@ -179,7 +179,7 @@ func (c *Claim) abandon(ctx context.Context, cause error) error {
 		e = c.event(verbFail)
 		e.err = fmt.Sprintf("%v, and its handler did not stop", cause)
 	}
-	way, err := c.way(e, joint{})
+	way, err := c.way(e, joinedOps{})
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 		return
 	}
 	c.endBy(e) //mutant:unknown-handed-in
-	err := c.close(ctx, e, joint{})
+	err := c.close(ctx, e, joinedOps{})
 	switch {
 	case errors.Is(err, ErrSettled) && !c.wasGivenBack():
 		return // the handler closed it itself

@@ -19,10 +19,10 @@ type WorkerConfig struct {
 	// the result of one that has returned is on its way to etcd the next may run: of
 	// jobs that run and results on their way there are at most twice as many in all.
 	Concurrency int
-	// Member gives the session; nil means one of the worker's own, with SessionTTL.
+	// SessionKeeper gives the session; nil means one of the worker's own, with SessionTTL.
 	// A member that is passed in must be running, and be stopped after the worker; it
 	// serves one worker per queue.
-	Member *coord.Member
+	SessionKeeper *coord.SessionKeeper
 	// SessionTTL is the TTL of the worker's own session, 1 s to 24 h; 0 means 10 s.
 	SessionTTL time.Duration
 	// Timeout bounds each attempt whose job has no timeout of its own; 0 means no
@@ -153,7 +153,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	member, stop := w.member()
+	member, stop := w.sessionKeeper()
 	defer stop()
 	defer w.standForDispatcher(ctx)()
 	err := w.serveAll(ctx, member)
@@ -186,11 +186,11 @@ func (w *Worker) Start(ctx context.Context) error { return w.Run(ctx) }
 func (w *Worker) NeedLeaderElection() bool { return false }
 
 // member returns the member to use, and how to stop it when it is our own.
-func (w *Worker) member() (*coord.Member, func()) {
-	if w.cfg.Member != nil {
-		return w.cfg.Member, func() {}
+func (w *Worker) sessionKeeper() (*coord.SessionKeeper, func()) {
+	if w.cfg.SessionKeeper != nil {
+		return w.cfg.SessionKeeper, func() {}
 	}
-	m := coord.NewMember(w.q.client, coord.SessionConfig{Root: w.q.cfg.Root, Identity: w.q.cfg.Identity, TTL: w.cfg.SessionTTL, Logger: w.log})
+	m := coord.NewSessionKeeper(w.q.client, coord.SessionConfig{Root: w.q.cfg.Root, Identity: w.q.cfg.Identity, TTL: w.cfg.SessionTTL, Logger: w.log})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -202,7 +202,7 @@ func (w *Worker) member() (*coord.Member, func()) {
 }
 
 // serveAll works under one session after another.
-func (w *Worker) serveAll(ctx context.Context, m *coord.Member) error {
+func (w *Worker) serveAll(ctx context.Context, m *coord.SessionKeeper) error {
 	w.serves(nil, true)
 	defer w.serves(nil, false)
 	for ctx.Err() == nil && !(w.limited() && /*mutant:limit-worked*/ w.idle()) { // what is under way may come to nothing yet
@@ -312,7 +312,7 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	if time.Now().Before(resume) {
 		return resume
 	}
-	ask := asker{sid: s.ID(), ttl: s.TTL()}
+	ask := claimant{sid: s.ID(), ttl: s.TTL()}
 	if w.kinds != nil {
 		ask.knows = workerRecord{Kinds: w.kinds}.knows
 	}

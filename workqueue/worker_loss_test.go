@@ -309,7 +309,7 @@ func TestSettledAfterTheSessionGaveTheClaimBack(t *testing.T) {
 	t.Parallel()
 	cl, root := shared(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
-	m := coord.NewMember(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
+	m := coord.NewSessionKeeper(cl, coord.SessionConfig{Root: root, TTL: 20 * time.Second})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = m.Run(ctx) })
@@ -318,7 +318,7 @@ func TestSettledAfterTheSessionGaveTheClaimBack(t *testing.T) {
 		wg.Wait()
 	})
 	settled := make(chan workqueue.Settlement, 8)
-	run(t, q, workqueue.WorkerConfig{Member: m, Hooks: workqueue.Hooks{
+	run(t, q, workqueue.WorkerConfig{SessionKeeper: m, Hooks: workqueue.Hooks{
 		Settled: func(_ *workqueue.Job, s workqueue.Settlement) { settled <- s },
 	}}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 		if c.Job().Attempt > 1 {

@@ -94,7 +94,7 @@ func run(ctx context.Context, kube *rest.Config, client *clientv3.Client, s sett
 	}()
 
 	// One session for all of the process. It outlives ctx, since the worker still needs it when ctx ends.
-	member := coord.NewMember(client, coord.SessionConfig{Root: s.root, Identity: s.identity, Logger: logger})
+	member := coord.NewSessionKeeper(client, coord.SessionConfig{Root: s.root, Identity: s.identity, Logger: logger})
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	var alive sync.WaitGroup
 	alive.Go(func() {
@@ -119,8 +119,8 @@ func run(ctx context.Context, kube *rest.Config, client *clientv3.Client, s sett
 }
 
 // add gives the manager all that it runs. None needs the manager's own leader election.
-func add(mgr manager.Manager, queue *workqueue.Queue, client *clientv3.Client, member *coord.Member, s settings, logger *zap.Logger) error {
-	worker, err := workqueue.NewWorker(queue, scanner{takes: s.takes}, workqueue.WorkerConfig{Concurrency: s.concurrency, Member: member})
+func add(mgr manager.Manager, queue *workqueue.Queue, client *clientv3.Client, member *coord.SessionKeeper, s settings, logger *zap.Logger) error {
+	worker, err := workqueue.NewWorker(queue, scanner{takes: s.takes}, workqueue.WorkerConfig{Concurrency: s.concurrency, SessionKeeper: member})
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func add(mgr manager.Manager, queue *workqueue.Queue, client *clientv3.Client, m
 	if err != nil {
 		return err
 	}
-	elector, err := election.New(client, election.Config{Name: "sweeper", Root: s.root, Member: member, Logger: logger})
+	elector, err := election.New(client, election.Config{Name: "sweeper", Root: s.root, SessionKeeper: member, Logger: logger})
 	if err != nil {
 		return err
 	}

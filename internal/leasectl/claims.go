@@ -32,7 +32,7 @@ type claimNoun struct {
 type holdable interface {
 	Acquire(context.Context) (*coord.Hold, error)
 	TryAcquire(context.Context) (*coord.Hold, error)
-	TakeUp(context.Context, coord.Token, string) (*coord.Hold, error)
+	ResumeClaim(context.Context, coord.Token, string) (*coord.Hold, error)
 }
 
 var (

@@ -133,7 +133,7 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 		return a.resume(ctx, c, st.Owner, func(ctx context.Context, s *coord.Session) error {
 			ctx, cancel := a.bounded(ctx)
 			defer cancel()
-			h, err := step.claim(s, st.Name, st.Permit+1).TakeUp(ctx, token, nonce)
+			h, err := step.claim(s, st.Name, st.Permit+1).ResumeClaim(ctx, token, nonce)
 			if err == nil {
 				err = step.do(h, ctx)
 			}

@@ -71,7 +71,7 @@ func (a *app) runStep(ctx context.Context, ref jobRef, token coord.Token, nonce 
 	return a.withQueue(ctx, ref.queue, func(_ *connection, q *workqueue.Queue) error {
 		ctx, cancel := a.bounded(ctx)
 		defer cancel()
-		claim, err := q.TakeUp(ctx, ref.id, token, nonce)
+		claim, err := q.ResumeClaim(ctx, ref.id, token, nonce)
 		if err == nil {
 			err = s.do(ctx, claim)
 		}

@@ -11,7 +11,7 @@ func TestDefaultsFitIntoAPodsTimeToStop(t *testing.T) {
 	const (
 		output  = time.Second     // what a command has written: execjob.Runner.Run
 		results = 3 * time.Second // workqueue.Worker.Run
-		session = 3 * time.Second // coord.Member.Run
+		session = 3 * time.Second // coord.SessionKeeper.Run
 		queue   = 3 * time.Second // workqueue.Queue.Close
 		leader  = 9 * time.Second // election.Elector.Run
 		request = 5 * time.Second // --dial-timeout, for the release of a lock and for its session

@@ -184,7 +184,7 @@ type shift struct {
 	o      workOptions
 	log    *workLog
 	exec   *execjob.Runner
-	member *coord.Member
+	member *coord.SessionKeeper
 
 	jobs sync.WaitGroup // claimed and not yet settled, abandoned ones included
 
@@ -214,7 +214,7 @@ func newShift(a *app, c *connection, q *workqueue.Queue, argv []string, o workOp
 		a: a, c: c, q: q, o: o, log: log, open: map[attemptKey]bool{},
 		exec: &execjob.Runner{Argv: argv, Grace: grace, Abort: a.aborted, Endpoints: c.endpoints, Root: c.root, Context: c.context, Credentials: o.credentials, IdleTimeout: o.idle},
 	}
-	s.member = coord.NewMember(c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl, Logger: log.zap()})
+	s.member = coord.NewSessionKeeper(c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl, Logger: log.zap()})
 	return s
 }
 
@@ -223,11 +223,11 @@ const settleTime = 5 * time.Second
 
 func (s *shift) newWorker() (*workqueue.Worker, error) {
 	cfg := workqueue.WorkerConfig{
-		Concurrency:  s.o.concurrency,
-		Member:       s.member,
-		Grace:        s.o.grace + settleTime, // the command's grace runs inside of it
-		DrainTimeout: s.o.finish,
-		Hooks:        s.hooks(),
+		Concurrency:   s.o.concurrency,
+		SessionKeeper: s.member,
+		Grace:         s.o.grace + settleTime, // the command's grace runs inside of it
+		DrainTimeout:  s.o.finish,
+		Hooks:         s.hooks(),
 	}
 	if s.o.finish == 0 {
 		cfg.DrainTimeout = -1 // to the worker 0 is its default

@@ -20,7 +20,7 @@ type incarnation struct {
 	a      *agent
 	n      *node
 	q      *workqueue.Queue
-	member *coord.Member
+	member *coord.SessionKeeper
 	w      *workqueue.Worker
 
 	leave   context.CancelFunc // ends the member
@@ -57,13 +57,13 @@ func (t *trial) incarnate(ctx context.Context, a *agent) (*incarnation, error) {
 		n.close()
 		return nil, fmt.Errorf("start %s: %w", a.name, err)
 	}
-	i.member = coord.NewMember(n.client, coord.SessionConfig{Root: t.root, Identity: a.name, TTL: t.s.scaled(t.s.Lease), Clock: n.clock.read})
+	i.member = coord.NewSessionKeeper(n.client, coord.SessionConfig{Root: t.root, Identity: a.name, TTL: t.s.scaled(t.s.Lease), Clock: n.clock.read})
 	// The member goes after the worker, also when ctx ends.
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	i.leave = leave
 	i.members.Go(func() { _ = i.member.Run(life) }) // the worker tells what is wrong
 	i.w, err = workqueue.NewWorker(i.q, workqueue.HandlerFunc(i.handle), workqueue.WorkerConfig{
-		Concurrency: 1, Member: i.member, DrainTimeout: -1, Grace: farewell, Hooks: i.hooks(),
+		Concurrency: 1, SessionKeeper: i.member, DrainTimeout: -1, Grace: farewell, Hooks: i.hooks(),
 	})
 	if err == nil {
 		_, err = i.member.Session(ctx)

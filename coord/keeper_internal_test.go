@@ -15,14 +15,14 @@ import (
 )
 
 // memberOn returns a member whose sessions are opened on e.
-func memberOn(e *stubetcd.Etcd) *Member {
-	m := NewMember(nil, SessionConfig{})
+func memberOn(e *stubetcd.Etcd) *SessionKeeper {
+	m := NewSessionKeeper(nil, SessionConfig{})
 	m.open = func(ctx context.Context) (*Session, error) { return tryOpenOn(ctx, e, m.cfg) }
 	return m
 }
 
 // run runs m until stop is called, which returns Run's error.
-func run(t *testing.T, m *Member) (stop func() error) {
+func run(t *testing.T, m *SessionKeeper) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -155,7 +155,7 @@ func TestMemberClosesALostSessionBehindItsClaims(t *testing.T) {
 }
 
 func TestMemberEndsOnlyForAHopelessConfiguration(t *testing.T) {
-	m := NewMember(nil, SessionConfig{})
+	m := NewSessionKeeper(nil, SessionConfig{})
 	if err := m.Run(t.Context()); !errors.Is(err, ErrInvalid) {
 		t.Errorf("without a client: got %v, want ErrInvalid", err)
 	}

@@ -13,7 +13,7 @@ import (
 // claimed is what a lock, a leadership and a semaphore have in common.
 type claimed interface {
 	TryAcquire(context.Context) (*coord.Hold, error)
-	TakeUp(context.Context, coord.Token, string) (*coord.Hold, error)
+	ResumeClaim(context.Context, coord.Token, string) (*coord.Hold, error)
 }
 
 // A claim outlives the process that made it: another goes on with it by its token, as long as it is the session's and
@@ -44,16 +44,16 @@ func TestClaimIsTakenUpByItsToken(t *testing.T) {
 			again := resumed(ctx, t, root, s.ID())
 			other := lockSession(t, root)
 			for what, try := range map[string]func() (*coord.Hold, error){
-				"another token":   func() (*coord.Hold, error) { return claim(again).TakeUp(ctx, token-1, nonce) },
-				"another nonce":   func() (*coord.Hold, error) { return claim(again).TakeUp(ctx, token, "0123456789abcdef") },
-				"another session": func() (*coord.Hold, error) { return claim(other).TakeUp(ctx, token, nonce) },
-				"no token":        func() (*coord.Hold, error) { return claim(again).TakeUp(ctx, 0, "") },
+				"another token":   func() (*coord.Hold, error) { return claim(again).ResumeClaim(ctx, token-1, nonce) },
+				"another nonce":   func() (*coord.Hold, error) { return claim(again).ResumeClaim(ctx, token, "0123456789abcdef") },
+				"another session": func() (*coord.Hold, error) { return claim(other).ResumeClaim(ctx, token, nonce) },
+				"no token":        func() (*coord.Hold, error) { return claim(again).ResumeClaim(ctx, 0, "") },
 			} {
 				if _, err := try(); !errors.Is(err, coord.ErrFenced) {
 					t.Errorf("%s: got %v, want fenced", what, err)
 				}
 			}
-			h, err = claim(again).TakeUp(ctx, token, "")
+			h, err = claim(again).ResumeClaim(ctx, token, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestClaimIsTakenUpByItsToken(t *testing.T) {
 			if err := h.Release(ctx); err != nil {
 				t.Error(err)
 			}
-			if _, err := claim(again).TakeUp(ctx, token, nonce); !errors.Is(err, coord.ErrFenced) {
+			if _, err := claim(again).ResumeClaim(ctx, token, nonce); !errors.Is(err, coord.ErrFenced) {
 				t.Errorf("take up what was released: got %v, want fenced", err)
 			}
 		})
@@ -89,7 +89,7 @@ func TestClosingReleasesWhatWasTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = resumed(ctx, t, root, s.ID())
-	if _, err := coord.NewLock(s, "l").TakeUp(ctx, token, ""); err != nil {
+	if _, err := coord.NewLock(s, "l").ResumeClaim(ctx, token, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(ctx); err != nil {

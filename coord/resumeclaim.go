@@ -7,12 +7,12 @@ import (
 	"github.com/leasekit/leasekit/internal/line"
 )
 
-// TakeUp goes on with a claim that the session acquired, perhaps in another process
+// ResumeClaim goes on with a claim that the session acquired, perhaps in another process
 // that left it: see [Session.Leave]. The token is that of its [Hold]; an empty nonce
 // leaves the case open that etcd was restored from a backup, where a revision can
 // come twice. It makes one linearizable read and returns [ErrFenced] when the claim
 // is not current, or not this session's. Take a claim up in one place at a time.
-func (l *Lock) TakeUp(ctx context.Context, token Token, nonce string) (*Hold, error) {
+func (l *Lock) ResumeClaim(ctx context.Context, token Token, nonce string) (*Hold, error) {
 	if l.err != nil {
 		return nil, fmt.Errorf("take up: %w", l.err)
 	}
@@ -23,9 +23,9 @@ func (l *Lock) TakeUp(ctx context.Context, token Token, nonce string) (*Hold, er
 	return h, nil
 }
 
-// TakeUp goes on with a permit: see [Lock.TakeUp].
-func (s *Semaphore) TakeUp(ctx context.Context, token Token, nonce string) (*Hold, error) {
-	return s.l.TakeUp(ctx, token, nonce)
+// ResumeClaim goes on with a permit: see [Lock.ResumeClaim].
+func (s *Semaphore) ResumeClaim(ctx context.Context, token Token, nonce string) (*Hold, error) {
+	return s.l.ResumeClaim(ctx, token, nonce)
 }
 
 func (c *claimable) takeUp(ctx context.Context, token Token, nonce string) (*Hold, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/leasekit/leasekit/internal/lane"
 )
 
-// TakeUp returns the claim that a token proves, to go on with a job that another
+// ResumeClaim returns the claim that a token proves, to go on with a job that another
 // process claimed, such as an earlier command of the same script. It reads the job
 // and blocks until then or until ctx ends. A token that is not the current one
 // gives a claim all the same: what is tried with it is refused by etcd, with
@@ -25,7 +25,7 @@ import (
 //
 // The claim's Context does not end when the owner's session does: whoever calls has
 // to keep that session alive. Errors: [ErrNotFound] when no job of that ID is left.
-func (q *Queue) TakeUp(ctx context.Context, id string, token coord.Token, nonce string) (*Claim, error) {
+func (q *Queue) ResumeClaim(ctx context.Context, id string, token coord.Token, nonce string) (*Claim, error) {
 	what := fmt.Sprintf("take up job %s of %s", id, q.name)
 	if err := keyspace.ValidateName("id", id); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -53,13 +53,13 @@ func (q *Queue) TakeUp(ctx context.Context, id string, token coord.Token, nonce 
 }
 
 // provenBy tells whether what was found is the claim of that token.
-func (l located) provenBy(token coord.Token, nonce string) bool {
+func (l snapshot) provenBy(token coord.Token, nonce string) bool {
 	return l.record != nil && l.where == inJobs && l.record.claimed() && coord.Token(l.rev) == token && /*mutant:takeup-nonce*/ (nonce == "" || nonce == l.record.Nonce)
 }
 
 // late is what the owner of a token that is not current would believe to hold. Its
 // fence can never hold, since nothing has its nonce: it is there to be refused.
-func (l located) late(token coord.Token, nonce string) located {
+func (l snapshot) late(token coord.Token, nonce string) snapshot {
 	r := *l.record
 	if nonce == "" {
 		nonce = keyspace.NewNonce() //mutant:takeup-late
@@ -70,7 +70,7 @@ func (l located) late(token coord.Token, nonce string) located {
 			r.Owner, r.Attempt = a.Owner, a.Attempt
 		}
 	}
-	return located{record: &r, where: inJobs, rev: int64(token)}
+	return snapshot{record: &r, where: inJobs, rev: int64(token)}
 }
 
 // only returns the one key that the i-th get of a read found, or nil.

@@ -16,7 +16,7 @@ func TestTakeUpOfAnOpenJob(t *testing.T) {
 	cl, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
 	rev := enqueue(t, q, workqueue.Params{ID: "j"})[0].Revision
-	c, err := q.TakeUp(bounded(t), "j", coord.Token(rev), "")
+	c, err := q.ResumeClaim(bounded(t), "j", coord.Token(rev), "")
 	if err == nil {
 		err = c.Complete(bounded(t), []byte("r"))
 	}

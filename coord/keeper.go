@@ -14,10 +14,10 @@ import (
 	"github.com/leasekit/leasekit/internal/fault"
 )
 
-// Member keeps one live session for a process: when one is lost, it opens the
-// next incarnation. Create it with [NewMember] and Run it; share it among
+// SessionKeeper keeps one live session for a process: when one is lost, it opens the
+// next incarnation. Create it with [NewSessionKeeper] and Run it; share it among
 // everything in the process that does work. Safe for concurrent use.
-type Member struct {
+type SessionKeeper struct {
 	cfg  SessionConfig
 	open func(ctx context.Context) (*Session, error)
 
@@ -29,9 +29,9 @@ type Member struct {
 
 // NewMember returns a member that opens sessions with cfg. It does not talk to
 // etcd before Run.
-func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
+func NewSessionKeeper(client *clientv3.Client, cfg SessionConfig) *SessionKeeper {
 	cfg = cfg.withDefaults()
-	return &Member{
+	return &SessionKeeper{
 		cfg:     cfg,
 		open:    func(ctx context.Context) (*Session, error) { return OpenSession(ctx, client, cfg) },
 		changed: make(chan struct{}),
@@ -43,7 +43,7 @@ func NewMember(client *clientv3.Client, cfg SessionConfig) *Member {
 // closed, or when the first session is denied by etcd's roles; later ones are tried again. A session that
 // was lost is closed behind its successor, once its claims are given up or its
 // TTL has passed. When Run returns, every session is closed. Run it once.
-func (m *Member) Run(ctx context.Context) error {
+func (m *SessionKeeper) Run(ctx context.Context) error {
 	var closing sync.WaitGroup
 	defer closing.Wait()
 	err := m.keep(ctx, &closing)
@@ -57,7 +57,7 @@ func (m *Member) Run(ctx context.Context) error {
 
 // keep opens one session after the other. Those that fail to open or do not live
 // for long are not replaced in a hot loop.
-func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
+func (m *SessionKeeper) keep(ctx context.Context, closing *sync.WaitGroup) error {
 	first := true
 	for try := 0; ctx.Err() == nil; try++ {
 		openCtx, cancel := context.WithTimeout(ctx, max(m.cfg.TTL, 5*time.Second))
@@ -82,7 +82,7 @@ func (m *Member) keep(ctx context.Context, closing *sync.WaitGroup) error {
 }
 
 // hold publishes s until it is over or ctx ends, and has it closed behind.
-func (m *Member) hold(ctx context.Context, s *Session, closing *sync.WaitGroup) {
+func (m *SessionKeeper) hold(ctx context.Context, s *Session, closing *sync.WaitGroup) {
 	m.publish(s, nil)
 	select {
 	case <-s.Done():
@@ -99,7 +99,7 @@ const leaveWithin = 2 * time.Second
 // retire closes a session that is over. After a loss its holders get a TTL to
 // give their claims up under the old fences first: a loss that is only the
 // session's counts against no job.
-func (m *Member) retire(ctx context.Context, s *Session) {
+func (m *SessionKeeper) retire(ctx context.Context, s *Session) {
 	grace := time.NewTimer(s.TTL())
 	defer grace.Stop()
 	select {
@@ -116,7 +116,7 @@ func (m *Member) retire(ctx context.Context, s *Session) {
 }
 
 // publish makes s the current session, or none, and wakes those who wait.
-func (m *Member) publish(s *Session, ended error) {
+func (m *SessionKeeper) publish(s *Session, ended error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.current, m.ended = s, ended
@@ -126,7 +126,7 @@ func (m *Member) publish(s *Session, ended error) {
 
 // Session returns the live session, waiting for one if need be. The error is
 // ctx's cause, or why Run ended. The session stays the member's: do not Close it.
-func (m *Member) Session(ctx context.Context) (*Session, error) {
+func (m *SessionKeeper) Session(ctx context.Context) (*Session, error) {
 	for {
 		m.mu.Lock()
 		s, changed, ended := m.current, m.changed, m.ended

@@ -34,7 +34,7 @@ func TestTakeUpGoesOnWhereAnotherProcessStopped(t *testing.T) {
 	_, f := claimAndLeave(t, root, q)
 
 	other := openAt(t, cl, workqueue.Config{Root: root})
-	c, err := other.TakeUp(bounded(t), "j", f.Token, f.Nonce)
+	c, err := other.ResumeClaim(bounded(t), "j", f.Token, f.Nonce)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestTakeUpGoesOnWhereAnotherProcessStopped(t *testing.T) {
 	if err := c.Checkpoint(bounded(t), []byte(`"half"`)); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = other.TakeUp(bounded(t), "j", f.Token, ""); err != nil { // a third process, which kept no nonce
+	if c, err = other.ResumeClaim(bounded(t), "j", f.Token, ""); err != nil { // a third process, which kept no nonce
 		t.Fatal(err)
 	}
 	if got := string(c.Job().Checkpoint); got != `"half"` {
@@ -89,7 +89,7 @@ func TestTakeUpWithAStaleTokenIsRefused(t *testing.T) {
 		"of the future":  {now.Token + 1000, "", func(c *workqueue.Claim) error { return c.Complete(bounded(t), nil) }},
 		"a wrong number": {1, "", func(c *workqueue.Claim) error { return c.Complete(bounded(t), nil) }},
 	} {
-		c, err := late.TakeUp(bounded(t), "j", try.token, try.nonce)
+		c, err := late.ResumeClaim(bounded(t), "j", try.token, try.nonce)
 		if err == nil {
 			err = try.do(c)
 		}
@@ -110,14 +110,14 @@ func TestTakeUpWithAStaleTokenIsRefused(t *testing.T) {
 		return ok && (r.Owner == owner || r.Token != old.Token)
 	})
 
-	c, err := late.TakeUp(bounded(t), "j", now.Token, now.Nonce)
+	c, err := late.ResumeClaim(bounded(t), "j", now.Token, now.Nonce)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Complete(bounded(t), nil); err != nil {
 		t.Errorf("the current owner is refused: %v", err)
 	}
-	if c, err = late.TakeUp(bounded(t), "j", now.Token, now.Nonce); err == nil {
+	if c, err = late.ResumeClaim(bounded(t), "j", now.Token, now.Nonce); err == nil {
 		err = c.Complete(bounded(t), nil)
 	}
 	if !errors.Is(err, coord.ErrFenced) {
@@ -129,11 +129,11 @@ func TestTakeUpRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	cl, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
-	if _, err := q.TakeUp(bounded(t), "nobody", 7, ""); !errors.Is(err, workqueue.ErrNotFound) {
+	if _, err := q.ResumeClaim(bounded(t), "nobody", 7, ""); !errors.Is(err, workqueue.ErrNotFound) {
 		t.Errorf("got %v, want %v", err, workqueue.ErrNotFound)
 	}
 	for _, token := range []coord.Token{0, -1} {
-		if _, err := q.TakeUp(bounded(t), "j", token, ""); !errors.Is(err, coord.ErrInvalid) {
+		if _, err := q.ResumeClaim(bounded(t), "j", token, ""); !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("token %s: got %v, want %v", token, err, coord.ErrInvalid)
 		}
 	}
