@@ -297,7 +297,7 @@ func (x *index) makeReady(e *entry, s entryState) {
 	x.ready.insert(e)
 }
 
-// judge makes a held job an orphan once its owner is surely gone: its session is
+// markOrphan makes a held job an orphan once its owner is surely gone: its session is
 // not there, and the sessions mirror is not behind the claim.
 func (x *index) markOrphan(e *entry) {
 	if e.state != entryHeld || x.lives(e.record.Owner, e.record.OwnerRev) {
