@@ -27,7 +27,7 @@ type SessionKeeper struct {
 	ended   error
 }
 
-// NewMember returns a member that opens sessions with cfg. It does not talk to
+// NewSessionKeeper returns a keeper that opens sessions with cfg. It does not talk to
 // etcd before Run.
 func NewSessionKeeper(client *clientv3.Client, cfg SessionConfig) *SessionKeeper {
 	cfg = cfg.withDefaults()
@@ -49,7 +49,7 @@ func (m *SessionKeeper) Run(ctx context.Context) error {
 	err := m.keep(ctx, &closing)
 	ended := err
 	if ended == nil {
-		ended = fmt.Errorf("member %w", fault.ErrClosed)
+		ended = fmt.Errorf("session keeper %w", fault.ErrClosed)
 	}
 	m.publish(nil, ended)
 	return err
@@ -92,7 +92,7 @@ func (m *SessionKeeper) hold(ctx context.Context, s *Session, closing *sync.Wait
 	closing.Go(func() { m.retire(ctx, s) })
 }
 
-// leaveWithin is how long a session may take to close once its member is to end; ending
+// leaveWithin is how long a session may take to close once its keeper is to end; ending
 // what is under way then takes up to a second more.
 const leaveWithin = 2 * time.Second
 
@@ -125,7 +125,7 @@ func (m *SessionKeeper) publish(s *Session, ended error) {
 }
 
 // Session returns the live session, waiting for one if need be. The error is
-// ctx's cause, or why Run ended. The session stays the member's: do not Close it.
+// ctx's cause, or why Run ended. The session stays the keeper's: do not Close it.
 func (m *SessionKeeper) Session(ctx context.Context) (*Session, error) {
 	for {
 		m.mu.Lock()

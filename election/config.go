@@ -22,7 +22,7 @@ type Config struct {
 	// [coord.SessionConfig].
 	TTL time.Duration
 	// SessionKeeper gives the session; nil means one of the elector's own, with TTL, so that
-	// letting a stuck leader's lease run out costs nothing else. A member that is passed
+	// letting a stuck leader's lease run out costs nothing else. A keeper that is passed
 	// in must be running, and be stopped after the elector. Where its session has to be
 	// let run out, what else hangs on it is given up first, and TTL and Identity are the
 	// session's.

@@ -20,7 +20,7 @@ type WorkerConfig struct {
 	// jobs that run and results on their way there are at most twice as many in all.
 	Concurrency int
 	// SessionKeeper gives the session; nil means one of the worker's own, with SessionTTL.
-	// A member that is passed in must be running, and be stopped after the worker; it
+	// A keeper that is passed in must be running, and be stopped after the worker; it
 	// serves one worker per queue.
 	SessionKeeper *coord.SessionKeeper
 	// SessionTTL is the TTL of the worker's own session, 1 s to 24 h; 0 means 10 s.
@@ -153,10 +153,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	member, stop := w.sessionKeeper()
+	keeper, stop := w.sessionKeeper()
 	defer stop()
 	defer w.standForDispatcher(ctx)()
-	err := w.serveAll(ctx, member)
+	err := w.serveAll(ctx, keeper)
 	if left := w.drain(); left > 0 {
 		err = errors.Join(err, fmt.Errorf("worker of %s: handlers that ignore the end of their context still run: %d", w.q.name, left))
 	}
@@ -185,7 +185,7 @@ func (w *Worker) Start(ctx context.Context) error { return w.Run(ctx) }
 // NeedLeaderElection tells controller managers that workers run on every replica.
 func (w *Worker) NeedLeaderElection() bool { return false }
 
-// member returns the member to use, and how to stop it when it is our own.
+// sessionKeeper returns the keeper to use, and how to stop it when it is our own.
 func (w *Worker) sessionKeeper() (*coord.SessionKeeper, func()) {
 	if w.cfg.SessionKeeper != nil {
 		return w.cfg.SessionKeeper, func() {}
