@@ -22,7 +22,7 @@ const (
 	dialTimeout  = 5 * time.Second
 )
 
-// SessionKeeper is one server of a cluster, with Stop, Kill and Restart, and Cut and
+// Member is one server of a cluster, with Stop, Kill and Restart, and Cut and
 // Mend for the traffic with its peers.
 type Member = embedetcd.Member
 
