@@ -60,7 +60,7 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	if !r.Succeeded {
-		return Result{}, fmt.Errorf("commit: %w", r.Refusal(claims...))
+		return Result{}, fmt.Errorf("commit: %w", public(r.Refusal(claims...)))
 	}
 	return Result{Succeeded: true, Revision: r.Revision, read: r}, nil
 }

@@ -101,7 +101,7 @@ var joinedPlaces = []place{inJobs, inDone, inDead}
 // inTheWay is the fence or the job because of which a Txn with j was refused, where its
 // own fence is current; nil means that it is none.
 func (j joinedOps) inTheWay(ctx context.Context, q *Queue, own coord.Fence, r lane.Result) error {
-	if err := r.Refusal(inner(append([]coord.Fence{own}, j.fences...)...)...); errors.Is(err, coord.ErrFenced) {
+	if err := refusal(r, append([]coord.Fence{own}, j.fences...)...); errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("%w: %w", errJoined, err)
 	}
 	i := 1 + len(j.fences)
@@ -134,11 +134,16 @@ func freshJob(keys keyspace.Keyspace, op clientv3.Op) (p keyspace.ParsedKey, ok 
 	return p, err == nil && r.ID == p.ID && !r.claimed() && r.Attempt == 0
 }
 
-// inner are fences as package lane knows them.
-func inner(fences ...coord.Fence) []etcdkv.Fence {
-	out := make([]etcdkv.Fence, len(fences))
+// refusal is why a Txn was refused that got the keys of these fences, in order: see
+// [lane.Result.Refusal]. A fence that is not current is a [coord.FencedError].
+func refusal(r lane.Result, fences ...coord.Fence) error {
+	claims := make([]etcdkv.Fence, len(fences))
 	for i, f := range fences {
-		out[i] = etcdkv.Fence{Key: f.Key, Token: int64(f.Token), Nonce: f.Nonce}
+		claims[i] = etcdkv.Fence{Key: f.Key, Token: int64(f.Token), Nonce: f.Nonce}
 	}
-	return out
+	err := r.Refusal(claims...)
+	if fenced := (*coord.FencedError)(nil); errors.As(err, &fenced) {
+		return fenced
+	}
+	return err
 }

@@ -170,7 +170,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			if kv != nil && keyspace.NonceOf(kv.Value) == wish.Nonce {
 				return kv.ModRevision, nil
 			}
-			if err := r.Refusal(inner(c.fence)...); !errors.Is(err, coord.ErrRefused) || adopted {
+			if err := refusal(r, c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
 				if unsure {
 					err = fmt.Errorf("%w: %w", coord.ErrUnknown, err)
 				}

@@ -73,7 +73,7 @@ func (q *Queue) release(ctx context.Context, s *coord.Session, l snapshot, e eve
 	case err != nil:
 		return err
 	case !r.Succeeded:
-		return r.Refusal(inner(fence)...)
+		return refusal(r, fence)
 	}
 	return nil
 }

@@ -275,7 +275,7 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 
 // refused tells whose doing it is that a compare did not hold.
 func (w *wayOut) refused(ctx context.Context, r lane.Result) claims.Outcome {
-	err := r.Refusal(inner(w.c.fence)...)
+	err := refusal(r, w.c.fence)
 	if errors.Is(err, coord.ErrFenced) {
 		return claims.Outcome{Verdict: claims.Fenced, Err: err}
 	}

@@ -15,8 +15,8 @@ import (
 // of their words must change the table.
 func TestProbesAreLogged(t *testing.T) {
 	var source strings.Builder
-	for _, dir := range []string{"coord", "workqueue", "election"} {
-		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, d fs.DirEntry, err error) error {
+	for _, dir := range []string{"coord", "workqueue", "election", "internal/etcdkv", "internal/lane", "internal/mirror"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", filepath.FromSlash(dir)), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -31,7 +31,8 @@ func TestProbesAreLogged(t *testing.T) {
 	for message := range probeOf {
 		logged := 0
 		for _, level := range []string{"Debug", "Info", "Warn", "Error"} {
-			logged += strings.Count(source.String(), "log."+level+"("+strconv.Quote(message))
+			call := "." + level + "(" + strconv.Quote(message)
+			logged += strings.Count(source.String(), "log"+call) + strings.Count(source.String(), "Log()"+call)
 		}
 		if logged != 1 {
 			t.Errorf("%q is logged in %d places, want 1", message, logged)
