@@ -247,7 +247,10 @@ func TestAssignmentsBeginOnce(t *testing.T) {
 	}
 	try(first, true, false)
 	try(first, false, false)
+	try(second, false, false) // the answer to what was under way comes yet
+	x.handles("j", 1)
 	try(second, false, true)
+	x.handles("j", -1)
 	if !x.worksOn(first) || x.worksOn(second) {
 		t.Error("it does not know what it works on")
 	}

@@ -152,7 +152,8 @@ func TestBadEndsAreLogged(t *testing.T) {
 	q := openAt(t, cl, workqueue.Config{Root: root, Backoff: workqueue.Backoff{Initial: time.Hour}, Logger: zap.New(core)})
 	free := make(chan struct{})
 	settled := make(chan string, 10)
-	run(t, q, workqueue.WorkerConfig{Grace: time.Millisecond, Hooks: workqueue.Hooks{
+	// Time enough, on a busy machine too, for those that do return when their context ends.
+	run(t, q, workqueue.WorkerConfig{Grace: 2 * time.Second, Hooks: workqueue.Hooks{
 		Settled: func(j *workqueue.Job, _ workqueue.Settlement) { settled <- j.ID },
 	}}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 		if c.Job().Attempt > 1 {
