@@ -74,7 +74,7 @@ type LockState struct {
 	Owner string
 	// Token is the claim's, zero without an owner.
 	Token Token
-	// Since is when it was claimed, by the clock of whoever wrote it.
+	// Since is when it was claimed, by the claimant's clock.
 	Since time.Time
 	// OwnerGone tells that the owner's session is gone: the lock can be taken.
 	OwnerGone bool

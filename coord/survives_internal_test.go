@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -11,7 +10,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/faultkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
@@ -123,48 +121,5 @@ func TestSurvives_15_CountersAfterRandomDrops(t *testing.T) {
 	}
 	if drops.Dropped.Load() == 0 {
 		t.Error("no answer was lost: the test shows nothing")
-	}
-}
-
-// The life of a claim (claim, commit, release by delete) with each step's answer
-// lost in turn, in every way: what the caller is told is what etcd shows.
-func TestSurvives_13_LostAnswersAtEveryStep(t *testing.T) {
-	t.Parallel()
-	for _, loss := range faultkv.Lossy {
-		for step := range 3 {
-			t.Run(fmt.Sprintf("%s at step %d", loss.Name, step), func(t *testing.T) {
-				t.Parallel()
-				w := faultkv.NewWorld(t)
-				c := usedCommitter(t, w)
-				key, nonce := w.Data+"lock", keyspace.NewNonce()
-				plan := func(n int) {
-					if n == step {
-						w.Faults(loss.Faults...)
-					} else {
-						w.Faults()
-					}
-				}
-				plan(0)
-				claimed := applied(t, c, etcdkv.Txn{
-					If:   []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)},
-					Then: []clientv3.Op{clientv3.OpPut(key, keyspace.Head(nonce)+"}")},
-				})
-				fence := Fence{Key: key, Token: Token(claimed.Revision), Nonce: nonce}
-				plan(1)
-				applied(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpPut(w.Data+"effect", "")}})
-				plan(2)
-				applied(t, c, etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
-				faultkv.WantVersions(t, w, map[string]int64{"lock": 0, "effect": 1})
-				// Somebody else holds it by now; late originals harm neither.
-				claimIn(t, w, "lock")
-				w.Deliver(t)
-				faultkv.WantVersions(t, w, map[string]int64{"lock": 1, "effect": 1})
-				_, err := c.Do(faultkv.Within(t), etcdkv.Txn{If: fence.Cmps(), Then: []clientv3.Op{clientv3.OpDelete(key)}})
-				if err != nil && !errors.Is(err, ErrFenced) {
-					t.Error(err)
-				}
-				faultkv.WantVersions(t, w, map[string]int64{"lock": 1})
-			})
-		}
 	}
 }

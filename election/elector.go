@@ -144,7 +144,7 @@ func (e *Elector) lead(ctx context.Context, t *Term, fn func(context.Context, *T
 	err, stuck := e.await(ctx, fnCtx, t, returned)
 	cause := context.Cause(fnCtx)
 	var p *usercode.PanicError
-	if errors.As(err, &p) && cause != nil { // which nobody is told otherwise
+	if errors.As(err, &p) && cause != nil { // Run returns no error of a term that had ended
 		e.log.Error("panic at the end of a term", zap.Error(p))
 	}
 	e.cfg.Hooks.Ended(t, cause)

@@ -85,7 +85,7 @@ func isLeaseExists(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseExist)
 }
 
-// IsDenied tells that a role lacks a permission, which only somebody else can change.
+// IsDenied tells that a role lacks a permission: no repeat helps.
 func IsDenied(err error) bool {
 	var e rpctypes.EtcdError
 	return errors.As(err, &e) && e.Code() == codes.PermissionDenied || status.Code(err) == codes.PermissionDenied

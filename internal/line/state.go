@@ -28,7 +28,7 @@ type State struct {
 	Owner string
 	// Token is the claim's, zero without an owner.
 	Token int64
-	// Since is when it was claimed, by the clock of whoever wrote it.
+	// Since is when it was claimed, by the claimant's clock.
 	Since time.Time
 	// OwnerGone tells that the owner's session is gone: the claim can be taken.
 	OwnerGone bool
