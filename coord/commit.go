@@ -2,6 +2,7 @@ package coord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -46,9 +47,7 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 	// The fences are in the same Txn as the writes: a check before it would be
 	// stale by the time they happen.
 	txn := etcdkv.Txn{Then: ops, Origin: "caller"}
-	claims := make([]etcdkv.Fence, len(fences))
-	for i, f := range fences {
-		claims[i] = f.claim()
+	for _, f := range fences {
 		if f.Key == "" || f.Token <= 0 {
 			return Result{}, fmt.Errorf("commit: %w", &fault.InputError{Field: "fence", Value: f.Key + "@" + f.Token.String(), Reason: "it belongs to no claim; take it from a claim, hold or term"})
 		}
@@ -60,7 +59,21 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	if !r.Succeeded {
-		return Result{}, fmt.Errorf("commit: %w", public(r.Refusal(claims...)))
+		return Result{}, fmt.Errorf("commit: %w", refusal(r, fences))
 	}
 	return Result{Succeeded: true, Revision: r.Revision, read: r}, nil
+}
+
+// refusal is why a Txn was refused that got the keys of these fences, in order: see
+// [lane.Result.Refusal]. A fence that is not current is a [FencedError].
+func refusal(r lane.Result, fences []Fence) error {
+	claims := make([]etcdkv.Fence, len(fences))
+	for i, f := range fences {
+		claims[i] = f.claim()
+	}
+	err := r.Refusal(claims...)
+	if fenced := (*FencedError)(nil); errors.As(err, &fenced) {
+		return fenced
+	}
+	return err
 }

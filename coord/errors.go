@@ -93,11 +93,3 @@ func init() {
 		return false
 	})
 }
-
-// public is an error as users know it, where it is one that was fenced.
-func public(err error) error {
-	if fenced := (*FencedError)(nil); errors.As(err, &fenced) {
-		return fenced
-	}
-	return err
-}
