@@ -396,9 +396,9 @@ func testFrozenWorker(t *testing.T, s *station) {
 	if got, want := s.refusal("j").Size, len("late\n"); got != want {
 		t.Errorf("evidence of a refused result of %d bytes, want %d", got, want)
 	}
-	// It goes on under a new session.
+	// It goes on under a new session. A busy machine may cost it that one too, and an attempt with it.
 	s.enqueue("next")
-	frozen.says("q/next attempt 1")
+	frozen.says("q/next attempt ")
 	frozen.signal(syscall.SIGTERM)
 	if code := frozen.exit(); code != 0 {
 		t.Errorf("exit code of the woken worker %d, want 0", code)
