@@ -1,11 +1,10 @@
 package coord
 
 import (
-	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/leasekit/leasekit/internal/fault"
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 // Token is the fencing token of a claim: the claimed key's ModRevision at the
@@ -32,22 +31,8 @@ func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 func (t Token) IsZero() bool { return t == 0 }
 
 // MarshalJSON writes the token as a decimal string.
-func (t Token) MarshalJSON() ([]byte, error) { return []byte(`"` + t.String() + `"`), nil }
+func (t Token) MarshalJSON() ([]byte, error) { return keyspace.MarshalToken(int64(t)), nil }
 
 // UnmarshalJSON reads a decimal string or a plain number; null changes nothing.
 // The error wraps [ErrInvalid].
-func (t *Token) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		return nil
-	}
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		s = string(b)
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 {
-		return fmt.Errorf("read token %q: %w", s, fault.ErrInvalid)
-	}
-	*t = Token(n)
-	return nil
-}
+func (t *Token) UnmarshalJSON(b []byte) error { return keyspace.UnmarshalToken(b, (*int64)(t)) }

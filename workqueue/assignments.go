@@ -3,12 +3,14 @@ package workqueue
 import (
 	"slices"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // assignment is a job that is to be given to a worker.
 type assignment struct {
 	c  candidate
-	to session
+	to job.Owner
 	// registered is the mod revision of the worker's registration that was seen.
 	registered int64
 }
@@ -27,13 +29,13 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 		return nil, time.Time{}
 	}
 	if len(x.scheduled) > 0 {
-		wake = x.scheduled[0].record.RunAt
+		wake = x.scheduled[0].Record.RunAt
 	}
 	workers := x.withRoom(prefetch)
 	entries, again := x.assignable(workers, now)
 	jobs := make([]planJob, len(entries))
 	for i, e := range entries {
-		jobs[i] = planJob{kind: e.record.Kind, hash: e.hash, suspect: isSuspect(e.record), avoid: returnedBy(e.record)}
+		jobs[i] = planJob{kind: e.Record.Kind, hash: e.hash, suspect: isSuspect(e.Record), avoid: returnedBy(e.Record)}
 	}
 	for i, k := range plan(jobs, workers) {
 		if k < 0 {
@@ -42,7 +44,7 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 		e, sid := entries[i], workers[k].sid
 		c := x.take(e, claimant{sid: sid, ttl: ttl}, now)
 		x.assign(e, sid)
-		round = append(round, assignment{c: c, to: session{id: sid, rev: x.sessions[sid]}, registered: x.workers[sid].rev})
+		round = append(round, assignment{c: c, to: job.Owner{ID: sid, Rev: x.sessions[sid]}, registered: x.workers[sid].rev})
 	}
 	return round, soonest(wake, again)
 }
@@ -68,7 +70,7 @@ func (x *index) assignable(workers []planWorker, now time.Time) (entries []*entr
 			again = soonest(again, e.again)
 			continue
 		}
-		if isSuspect(e.record) {
+		if isSuspect(e.Record) {
 			if unsuspicious == 0 {
 				continue
 			}
@@ -85,8 +87,8 @@ func knownToAny(workers []planWorker, kind string) bool {
 }
 
 // returnedBy is the session that gave the job back, or "".
-func returnedBy(r *record) string {
-	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Outcome == outcomeReleased {
+func returnedBy(r *job.Record) string {
+	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Outcome == job.OutcomeReleased {
 		return r.Attempts[n-1].Owner
 	}
 	return ""
@@ -106,7 +108,7 @@ func (x *index) withRoom(prefetch int) []planWorker {
 		}
 		pw := planWorker{sid: sid, kinds: w.Kinds, free: free, hash: w.hash, suspect: pending.suspects > 0}
 		for e := range held {
-			pw.suspect = pw.suspect || isSuspect(e.record)
+			pw.suspect = pw.suspect || isSuspect(e.Record)
 		}
 		workers = append(workers, pw)
 	}
@@ -130,7 +132,7 @@ func (x *index) unassign(e *entry) {
 func (x *index) burden(e *entry, sid string, n int) {
 	b := x.pendingTo[sid]
 	b.jobs += n
-	if isSuspect(e.record) {
+	if isSuspect(e.Record) {
 		b.suspects += n
 	}
 	if x.pendingTo[sid] = b; b == (burden{}) {
@@ -160,7 +162,7 @@ func (x *index) turn() int {
 // it cannot: a handler of an earlier attempt still runs here. Neither, when another
 // worker of this process works the same assignment, or when the answer to a claim that
 // was refused, or to an earlier result, has not come yet: leave tells of it.
-func (x *index) begin(r *record) (began, hung bool) {
+func (x *index) begin(r *job.Record) (began, hung bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.running[r.ID] > 0 {
@@ -183,7 +185,7 @@ func (x *index) handles(id string, more int) {
 }
 
 // worksOn tells whether an assignment is worked in this process.
-func (x *index) worksOn(r *record) bool {
+func (x *index) worksOn(r *job.Record) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.assigned[r.ID] == r.Nonce
@@ -203,6 +205,6 @@ func (x *index) forget() {
 	}
 	x.unread = map[string]error{}
 	x.sessions, x.sessionsRev = map[string]int64{}, 0
-	x.workers, x.workersRev = map[string]workerRecord{}, 0
+	x.workers, x.workersRev = map[string]peer{}, 0
 	x.workersGen++
 }

@@ -8,6 +8,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // floor is an index as a dispatcher's mirrors feed it.
@@ -19,9 +21,9 @@ type floor struct {
 
 func newFloor(t *testing.T) *floor {
 	t.Helper()
-	f := &floor{t: t, x: newIndex(testTxns(t, "/t/").space, "q"), rev: 10}
+	f := &floor{t: t, x: newIndex(testTxns(t, "/t/").Space, "q"), rev: 10}
 	f.x.now = func() time.Time { return testNow }
-	f.apply(configSink{f.x}, f.x.keys.Config(), config{Mode: ModeDispatch})
+	f.apply(configSink{f.x}, f.x.keys.Config(), job.QueueConfig{Mode: ModeDispatch})
 	return f
 }
 
@@ -29,7 +31,7 @@ func (f *floor) apply(sink interface {
 	Apply([]*clientv3.Event, int64)
 }, key string, v any) {
 	f.t.Helper()
-	value, err := encodeJSON(v)
+	value, err := job.EncodeJSON(v)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -43,21 +45,21 @@ func (f *floor) session(sid string) {
 	f.apply(sessionSink{f.x}, f.x.space.Session(sid), struct{}{})
 }
 
-func (f *floor) registered(sid string, w workerRecord) {
+func (f *floor) registered(sid string, w job.WorkerRecord) {
 	f.t.Helper()
 	f.apply(workerSink{f.x}, f.x.keys.Worker(sid), w)
 }
 
-func (f *floor) worker(sid string, w workerRecord) {
+func (f *floor) worker(sid string, w job.WorkerRecord) {
 	f.t.Helper()
 	f.session(sid)
 	f.registered(sid, w)
 }
 
 // job puts an open job, or one claimed by an owner.
-func (f *floor) job(id string, change func(*record)) {
+func (f *floor) job(id string, change func(*job.Record)) {
 	f.t.Helper()
-	r := newRecord(Params{ID: id}, 1, testNow.Add(-time.Minute))
+	r := job.New(job.Description{ID: id}, 1, testNow.Add(-time.Minute))
 	if change != nil {
 		change(r)
 	}
@@ -68,9 +70,9 @@ func (f *floor) assign(prefetch int) (got []string) {
 	f.t.Helper()
 	round, _ := f.x.assignments(prefetch, time.Second)
 	for _, a := range round {
-		got = append(got, a.c.record.ID+">"+a.to.id)
-		if a.to.rev != f.x.sessions[a.to.id] || a.registered != f.x.workers[a.to.id].rev || a.registered == 0 {
-			f.t.Errorf("%s: it does not name the session and the registration that were seen: %+v", a.c.record.ID, a)
+		got = append(got, a.c.Record.ID+">"+a.to.ID)
+		if a.to.Rev != f.x.sessions[a.to.ID] || a.registered != f.x.workers[a.to.ID].rev || a.registered == 0 {
+			f.t.Errorf("%s: it does not name the session and the registration that were seen: %+v", a.c.Record.ID, a)
 		}
 	}
 	return got
@@ -83,10 +85,10 @@ func (f *floor) want(prefetch int, want ...string) {
 	}
 }
 
-func kind(k string) func(*record) { return func(r *record) { r.Kind = k } }
+func kind(k string) func(*job.Record) { return func(r *job.Record) { r.Kind = k } }
 
-func owned(sid string, change func(*record)) func(*record) {
-	return func(r *record) {
+func owned(sid string, change func(*job.Record)) func(*job.Record) {
+	return func(r *job.Record) {
 		r.Owner, r.OwnerRev, r.ClaimedAt = sid, 1, testNow
 		if change != nil {
 			change(r)
@@ -97,7 +99,7 @@ func owned(sid string, change func(*record)) func(*record) {
 // Jobs of a kind that nobody knows hold up none behind them, however many there are.
 func TestAssignmentsPassUnknownKinds(t *testing.T) {
 	f := newFloor(t)
-	f.worker("w", workerRecord{Kinds: []string{"known"}, Concurrency: 1})
+	f.worker("w", job.WorkerRecord{Kinds: []string{"known"}, Concurrency: 1})
 	for i := range dispatchBatch + 10 {
 		f.job(fmt.Sprintf("u%d", i), kind("unknown"))
 	}
@@ -108,9 +110,9 @@ func TestAssignmentsPassUnknownKinds(t *testing.T) {
 // Nor do suspects for which there is no worker.
 func TestAssignmentsPassSuspects(t *testing.T) {
 	f := newFloor(t)
-	f.worker("w", workerRecord{Concurrency: 3})
+	f.worker("w", job.WorkerRecord{Concurrency: 3})
 	for i := range dispatchBatch + 10 {
-		f.job(fmt.Sprintf("s%03d", i), func(r *record) { r.Losses = 2 })
+		f.job(fmt.Sprintf("s%03d", i), func(r *job.Record) { r.Losses = 2 })
 	}
 	f.job("k", nil)
 	f.want(0, "s000>w", "k>w")
@@ -123,7 +125,7 @@ func TestAssignmentsPassSuspects(t *testing.T) {
 // Assignments on their way, and jobs held, take room; prefetch gives more.
 func TestAssignmentsCountWhatIsHeld(t *testing.T) {
 	f := newFloor(t)
-	f.worker("w", workerRecord{Concurrency: 2})
+	f.worker("w", job.WorkerRecord{Concurrency: 2})
 	f.job("held", owned("w", nil))
 	for i := range 4 {
 		f.job(fmt.Sprint(i), nil)
@@ -145,8 +147,8 @@ func TestAssignmentsToWhoTakesThem(t *testing.T) {
 	changed, stop := f.x.listen()
 	defer stop()
 	f.job("0", nil)
-	f.worker("full", workerRecord{Concurrency: 0})
-	f.registered("late", workerRecord{Concurrency: 1})
+	f.worker("full", job.WorkerRecord{Concurrency: 0})
+	f.registered("late", job.WorkerRecord{Concurrency: 1})
 	f.want(9)
 	<-changed
 	f.session("late")
@@ -161,11 +163,11 @@ func TestAssignmentsToWhoTakesThem(t *testing.T) {
 // A job that came back goes to another, if there is one.
 func TestAssignmentsAvoidWhoGaveBack(t *testing.T) {
 	f := newFloor(t)
-	returned := func(r *record) {
-		r.Attempts = []Attempt{{Attempt: 1, Owner: "roomy", Outcome: outcomeReleased}}
+	returned := func(r *job.Record) {
+		r.Attempts = []job.Attempt{{Attempt: 1, Owner: "roomy", Outcome: job.OutcomeReleased}}
 	}
-	f.worker("roomy", workerRecord{Concurrency: 9})
-	f.worker("small", workerRecord{Concurrency: 1})
+	f.worker("roomy", job.WorkerRecord{Concurrency: 9})
+	f.worker("small", job.WorkerRecord{Concurrency: 1})
 	f.job("0", returned)
 	f.job("1", returned)
 	f.want(0, "0>small", "1>roomy")
@@ -174,11 +176,11 @@ func TestAssignmentsAvoidWhoGaveBack(t *testing.T) {
 // In mode claim, and while the queue is paused, nothing is assigned, and nothing is
 // to be waited for.
 func TestAssignmentsFollowTheConfig(t *testing.T) {
-	for _, c := range []config{{}, {Mode: ModeDispatch, Paused: true}} {
+	for _, c := range []job.QueueConfig{{}, {Mode: ModeDispatch, Paused: true}} {
 		f := newFloor(t)
-		f.worker("w", workerRecord{Concurrency: 1})
+		f.worker("w", job.WorkerRecord{Concurrency: 1})
 		f.job("0", nil)
-		f.job("later", func(r *record) { r.RunAt = testNow.Add(time.Hour) })
+		f.job("later", func(r *job.Record) { r.RunAt = testNow.Add(time.Hour) })
 		f.apply(configSink{f.x}, f.x.keys.Config(), c)
 		if round, wake := f.x.assignments(0, time.Second); len(round) > 0 || !wake.IsZero() {
 			t.Errorf("%+v: got %v, wake %v", c, round, wake)
@@ -192,7 +194,7 @@ func TestAssignmentsThatCameToNothing(t *testing.T) {
 	f := newFloor(t)
 	now := testNow
 	f.x.now = func() time.Time { return now }
-	f.worker("w", workerRecord{Concurrency: 1})
+	f.worker("w", job.WorkerRecord{Concurrency: 1})
 	f.job("0", nil)
 	f.job("1", nil)
 	round, _ := f.x.assignments(0, time.Second)
@@ -200,7 +202,7 @@ func TestAssignmentsThatCameToNothing(t *testing.T) {
 		t.Fatalf("got %v", round)
 	}
 	f.x.settleEntry(round[0].c, false)
-	if next, wake := f.x.assignments(0, time.Second); len(next) != 1 || next[0].c.record.ID != "1" || !wake.Equal(now.Add(retryEvery)) {
+	if next, wake := f.x.assignments(0, time.Second); len(next) != 1 || next[0].c.Record.ID != "1" || !wake.Equal(now.Add(retryEvery)) {
 		t.Errorf("got %v, wake %v", next, wake)
 	} else {
 		f.x.settleEntry(next[0].c, false)
@@ -212,10 +214,10 @@ func TestAssignmentsThatCameToNothing(t *testing.T) {
 // What the index forgets leaves nothing behind.
 func TestIndexForgets(t *testing.T) {
 	f := newFloor(t)
-	f.worker("w", workerRecord{Concurrency: 1})
+	f.worker("w", job.WorkerRecord{Concurrency: 1})
 	f.job("0", nil)
 	f.job("1", owned("w", nil))
-	f.job("2", func(r *record) { r.RunAt = testNow.Add(time.Hour) })
+	f.job("2", func(r *job.Record) { r.RunAt = testNow.Add(time.Hour) })
 	f.want(1, "0>w")
 	f.x.forget()
 	x := f.x
@@ -230,7 +232,7 @@ func TestIndexForgets(t *testing.T) {
 	if x.mode() != ModeDispatch {
 		t.Error("the config is forgotten too, although its mirror goes on")
 	}
-	f.worker("w", workerRecord{Concurrency: 1})
+	f.worker("w", job.WorkerRecord{Concurrency: 1})
 	f.job("0", nil)
 	f.want(0, "0>w")
 }
@@ -238,8 +240,8 @@ func TestIndexForgets(t *testing.T) {
 // An assignment begins once in a process, and not beside an earlier attempt.
 func TestAssignmentsBeginOnce(t *testing.T) {
 	x := newFloor(t).x
-	first, second := &record{ID: "j", Nonce: "1"}, &record{ID: "j", Nonce: "2"}
-	try := func(r *record, wantBegan, wantHung bool) {
+	first, second := &job.Record{ID: "j", Nonce: "1"}, &job.Record{ID: "j", Nonce: "2"}
+	try := func(r *job.Record, wantBegan, wantHung bool) {
 		t.Helper()
 		if began, hung := x.begin(r); began != wantBegan || hung != wantHung {
 			t.Errorf("got %v, %v", began, hung)
@@ -254,6 +256,6 @@ func TestAssignmentsBeginOnce(t *testing.T) {
 	if !x.worksOn(first) || x.worksOn(second) {
 		t.Error("it does not know what it works on")
 	}
-	x.leave(candidate{entry: &entry{snapshot: snapshot{record: first}}})
+	x.leave(candidate{entry: &entry{Snapshot: job.Snapshot{Record: first}}})
 	try(second, true, false)
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // keyOf is a key that holds a record.
-func keyOf(t *testing.T, key string, r *record, rev int64) *mvccpb.KeyValue {
+func keyOf(t *testing.T, key string, r *job.Record, rev int64) *mvccpb.KeyValue {
 	t.Helper()
-	value, err := r.encode()
+	value, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +29,10 @@ func keyOf(t *testing.T, key string, r *record, rev int64) *mvccpb.KeyValue {
 // has come as far as the claim: until then it may just not show the owner yet.
 func TestAnOrphanIsSeenToBeOne(t *testing.T) {
 	txns := testTxns(t, "/t/")
-	x := newIndex(txns.space, "q")
+	x := newIndex(txns.Space, "q")
 	sessionSink{x}.Reset(nil, 9)
 	r, _ := jobIn("claimed")
-	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 10)}, 10)
+	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Job("x"), r, 10)}, 10)
 	if got := x.jobs["x"].state; got != entryHeld {
 		t.Errorf("the sessions as of 9 make an orphan of a claim of 10: state %d", got)
 	}
@@ -47,24 +48,24 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 	const me = "me.0000000000000001"
 	kept, unread, inBook := 0, 0, map[string]bool{}
 	b := &inbox{
-		keys: txns.keys, sid: me, prefix: txns.keys.Inbox(me), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		keys: txns.Keys, sid: me, prefix: txns.Keys.Inbox(me), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		has:  func(nonce string) bool { return inBook[nonce] },
-		keep: func(at snapshot) { kept++; inBook[at.record.Nonce] = true }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
+		keep: func(at job.Snapshot) { kept++; inBook[at.Record.Nonce] = true }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
 	}
 	mine, _ := jobIn("claimed")
 	mine.Owner = me
 	others, _ := jobIn("claimed")
 	open, _ := jobIn("open, due")
 	b.Reset([]*mvccpb.KeyValue{
-		keyOf(t, txns.keys.Assigned(me, "x"), others, 10),
-		keyOf(t, txns.keys.Assigned(me, "another"), mine, 11),
-		keyOf(t, txns.keys.Assigned(me, "y"), open, 12),
-		{Key: []byte(txns.keys.Assigned(me, "junk")), Value: []byte("junk"), ModRevision: 13},
+		keyOf(t, txns.Keys.Assigned(me, "x"), others, 10),
+		keyOf(t, txns.Keys.Assigned(me, "another"), mine, 11),
+		keyOf(t, txns.Keys.Assigned(me, "y"), open, 12),
+		{Key: []byte(txns.Keys.Assigned(me, "junk")), Value: []byte("junk"), ModRevision: 13},
 	}, 20)
 	if kept != 0 || len(b.waiting()) != 0 || unread != 4 {
 		t.Errorf("%d entries of others were taken up, %d could not be read", kept, unread)
 	}
-	b.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Assigned(me, "x"), mine, 21)}, 21)
+	b.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Assigned(me, "x"), mine, 21)}, 21)
 	if kept != 1 || len(b.waiting()) != 1 {
 		t.Errorf("%d entries of its own were taken up, want 1", kept)
 	}
@@ -72,7 +73,7 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 		keys: b.keys, sid: me, prefix: b.prefix, entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		has: b.has, keep: b.keep, forget: b.forget, unread: b.unread,
 	}
-	later.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Assigned(me, "x"), mine, 21)}, 21)
+	later.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Assigned(me, "x"), mine, 21)}, 21)
 	if kept != 1 || len(later.waiting()) != 0 || later.idle() {
 		t.Errorf("%d entries, of which the book has one, were taken up; %d are to be begun", kept, len(later.waiting()))
 	}
@@ -101,7 +102,7 @@ func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	_, q, s := openServed(t)
 	r, _ := jobIn("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
-	if c, err := q.claimAssigned(t.Context(), s, snapshot{record: r, where: inJobs, rev: 7}, false); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: r, Where: job.InJobs, Rev: 7}, false); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
 		if c != nil {
 			inside.Of(s).Book().Untrack(r.Nonce)
@@ -113,21 +114,21 @@ func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 // this one: after a restore, numbers come again.
 func TestEndedAs(t *testing.T) {
 	now := time.Now()
-	ended := func(born, nonce, outcome string) *record {
-		return &record{Born: born, Nonce: nonce, Attempts: []Attempt{{Token: 5, Outcome: outcome, EndedAt: now}}}
+	ended := func(born, nonce, outcome string) *job.Record {
+		return &job.Record{Born: born, Nonce: nonce, Attempts: []job.Attempt{{Token: 5, Outcome: outcome, EndedAt: now}}}
 	}
-	mine := ended("b", "n", outcomeCompleted)
+	mine := ended("b", "n", job.OutcomeCompleted)
 	for _, tc := range []struct {
 		name           string
-		now            *record
+		now            *job.Record
 		applied, known bool
 	}{
 		{"nothing is there", nil, false, false},
-		{"a later job of the id", ended("c", "m", outcomeCompleted), false, false},
-		{"as we wrote it", ended("b", "n", outcomeCompleted), true, true},
-		{"as we wrote it, and changed since", ended("b", "m", outcomeCompleted), true, true},
-		{"ended by somebody else", ended("b", "m", outcomeLost), false, true},
-		{"the trail does not reach so far", &record{Born: "b", Nonce: "m"}, false, false},
+		{"a later job of the id", ended("c", "m", job.OutcomeCompleted), false, false},
+		{"as we wrote it", ended("b", "n", job.OutcomeCompleted), true, true},
+		{"as we wrote it, and changed since", ended("b", "m", job.OutcomeCompleted), true, true},
+		{"ended by somebody else", ended("b", "m", job.OutcomeLost), false, true},
+		{"the trail does not reach so far", &job.Record{Born: "b", Nonce: "m"}, false, false},
 	} {
 		if applied, known := endedAs(tc.now, mine); applied != tc.applied || known != tc.known {
 			t.Errorf("%s: applied %t, known %t; want %t, %t", tc.name, applied, known, tc.applied, tc.known)
@@ -137,7 +138,7 @@ func TestEndedAs(t *testing.T) {
 
 // What tells two jobs of one id apart is drawn anew for each.
 func TestEveryJobIsBornAnew(t *testing.T) {
-	a, b := newRecord(Params{ID: "x"}, 1, time.Now()), newRecord(Params{ID: "x"}, 2, time.Now())
+	a, b := job.New(job.Description{ID: "x"}, 1, time.Now()), job.New(job.Description{ID: "x"}, 2, time.Now())
 	if a.Born == "" || a.Born == b.Born || a.Nonce == b.Nonce {
 		t.Errorf("born %q and %q, nonces %q and %q", a.Born, b.Born, a.Nonce, b.Nonce)
 	}
@@ -147,15 +148,15 @@ func TestEveryJobIsBornAnew(t *testing.T) {
 // attempt at the job is begun here.
 func TestNoAttemptBesideAHungOne(t *testing.T) {
 	txns := testTxns(t, "/t/")
-	x := newIndex(txns.space, "q")
+	x := newIndex(txns.Space, "q")
 	r, _ := jobIn("open, due")
-	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 10)}, 10)
+	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Job("x"), r, 10)}, 10)
 	picked, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute})
 	if len(picked) != 1 {
 		t.Fatalf("picked %d jobs, want 1", len(picked))
 	}
 	// Its claim was given up, so the job is open again, and its handler goes on.
-	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.keys.Job("x"), r, 12)}, 12)
+	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Job("x"), r, 12)}, 12)
 	if again, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute}); len(again) != 0 {
 		t.Error("an attempt was begun beside one that runs")
 	}

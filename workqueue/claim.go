@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -24,7 +25,7 @@ import (
 type Claim struct {
 	q       *Queue
 	session *coord.Session // nil for a claim that was taken up
-	at      snapshot       // the claimed record: its rev is the token
+	at      job.Snapshot   // the claimed record: its rev is the token
 	fence   coord.Fence
 	job     *Job
 	notes   notes
@@ -60,7 +61,7 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 		claim, err := q.take(ctx, s, c)
 		if claim != nil && claim.payloadLost {
 			e := claim.failure(errPayloadLost)
-			if err := claim.close(ctx, e, joinedOps{}); !isClosed(err) {
+			if err := claim.close(ctx, e, job.JoinedOps{}); !isClosed(err) {
 				claim.leaveTo(e) // the caller never has it
 				return nil, fmt.Errorf("claim from %s: %w", q.name, err)
 			}
@@ -84,9 +85,9 @@ var errMissed = errors.New("missed")
 
 // take claims one candidate.
 func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim, error) {
-	e := event{
-		verb: verbClaim, now: c.seen, nonce: keyspace.NewNonce(),
-		owner: s.ID(), ownerRev: s.CreateRevision(), delay: q.delay(),
+	e := job.Event{
+		Verb: job.VerbClaim, Now: c.seen, Nonce: keyspace.NewNonce(),
+		Owner: s.ID(), OwnerRev: s.CreateRevision(), Delay: q.delay(),
 	}
 	var progress int64
 	if c.orphan {
@@ -96,19 +97,19 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 			return nil, err
 		}
 	}
-	n, err := transition(c.record, c.where, e)
+	n, err := job.Transition(c.Record, c.Where, e)
 	if err != nil {
 		q.index.settleEntry(c, false)
 		return nil, fmt.Errorf("%w: %w", errMissed, err)
 	}
-	txn, err := q.claimTxn(c, n, session{e.owner, e.ownerRev}, progress)
-	try := &claimTry{q: q, s: s, c: c, nonce: e.nonce}
+	txn, err := q.claimTxn(c, n, job.Owner{ID: e.Owner, Rev: e.OwnerRev}, progress)
+	try := &claimTry{q: q, s: s, c: c, nonce: e.Nonce}
 	if err == nil {
-		err = inside.Of(s).Track(e.nonce, try.end)
+		err = inside.Of(s).Track(e.Nonce, try.end)
 	}
 	if err != nil {
 		q.index.settleEntry(c, false)
-		return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
+		return nil, fmt.Errorf("claim job %s: %w", c.Record.ID, err)
 	}
 	began := time.Now()
 	try.pending = inside.Of(s).Committer().Go(txn)
@@ -120,32 +121,32 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 	case errors.Is(err, coord.ErrUnknown):
 		try.leave() //mutant:claim-in-doubt
 	default:
-		inside.Of(s).Book().Untrack(e.nonce)
+		inside.Of(s).Book().Untrack(e.Nonce)
 		q.index.settleEntry(c, false)
 	}
-	return nil, fmt.Errorf("claim job %s: %w", c.record.ID, err)
+	return nil, fmt.Errorf("claim job %s: %w", c.Record.ID, err)
 }
 
-func (q *Queue) claimTxn(c candidate, n next, me session, progress int64) (etcdkv.Txn, error) {
+func (q *Queue) claimTxn(c candidate, n job.Next, me job.Owner, progress int64) (etcdkv.Txn, error) {
 	if c.orphan {
-		return q.txns.reclaim(c.snapshot, n, me, c.config, progress)
+		return q.txns.Reclaim(c.Snapshot, n, me, c.config, progress)
 	}
-	return q.txns.claim(c.snapshot, n, me, c.config)
+	return q.txns.Claim(c.Snapshot, n, me, c.config)
 }
 
 // judgeLoss decides whether an orphan's loss counts: not when its attempt had made
 // progress, nor when sessions ended in numbers. The progress revision that it
 // returns joins the Txn's compares.
-func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *event) (progress int64, err error) {
-	resp, err := q.store.Get(ctx, q.keys.Progress(c.record.ID))
+func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *job.Event) (progress int64, err error) {
+	resp, err := q.store.Get(ctx, q.keys.Progress(c.Record.ID))
 	if err != nil {
-		return 0, fmt.Errorf("read progress of job %s: %w", c.record.ID, err)
+		return 0, fmt.Errorf("read progress of job %s: %w", c.Record.ID, err)
 	}
 	if len(resp.Kvs) == 1 {
 		progress = resp.Kvs[0].ModRevision
 	}
-	e.verb, e.token = verbReclaim, c.token()
-	e.counted = /*mutant:loss-after-progress*/ progress <= c.rev && /*mutant:loss-in-a-cut*/ !c.cut
+	e.Verb, e.Token = job.VerbReclaim, job.Token(c.Rev)
+	e.Counted = /*mutant:loss-after-progress*/ progress <= c.Rev && /*mutant:loss-in-a-cut*/ !c.cut
 	return progress, nil
 }
 
@@ -184,7 +185,7 @@ func (t *claimTry) end(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	err := t.q.giveBack(ctx, t.s, t.c.record.ID, t.nonce, unbegun("the caller had gone, or never had the answer"))
+	err := t.q.giveBack(ctx, t.s, t.c.Record.ID, t.nonce, unbegun("the caller had gone, or never had the answer"))
 	if err == nil {
 		t.q.index.settleEntry(t.c, false)
 	}
@@ -192,27 +193,27 @@ func (t *claimTry) end(ctx context.Context) error {
 }
 
 // claimed judges the answer to a claim.
-func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
+func (q *Queue) claimed(try *claimTry, n job.Next, r lane.Result) (*Claim, error) {
 	s, c := try.s, try.c
 	if !r.Succeeded {
 		inside.Of(s).Book().Untrack(try.nonce)
 		moved := q.index.refused(c, r.Get(0))
 		if moved && c.orphan {
-			q.log.Debug("lost the race for an orphan", zap.String("job", c.record.ID))
+			q.log.Debug("lost the race for an orphan", zap.String("job", c.Record.ID))
 		}
 		if !moved && s.Err() != nil {
 			return nil, s.Err()
 		}
 		return nil, errMissed
 	}
-	if !n.claims() {
+	if !n.Claims() {
 		inside.Of(s).Book().Untrack(try.nonce)
-		q.log.Warn("orphan was not claimed again", zap.String("job", c.record.ID), zap.Int("losses", n.record.Losses), zap.Bool("dead", n.where == inDead))
+		q.log.Warn("orphan was not claimed again", zap.String("job", c.Record.ID), zap.Int("losses", n.Record.Losses), zap.Bool("dead", n.Where == job.InDead))
 		return nil, errMissed
 	}
-	claim := q.newClaim(s, snapshot{record: n.record, where: inJobs, rev: r.Revision})
+	claim := q.newClaim(s, job.Snapshot{Record: n.Record, Where: job.InJobs, Rev: r.Revision})
 	i := 1
-	if c.record.Beside > 0 {
+	if c.Record.Beside > 0 {
 		if kv := r.Get(i); kv != nil {
 			claim.job.Payload = kv.Value
 		} else {
@@ -220,10 +221,10 @@ func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 		}
 		i++
 	}
-	if c.record.Attempt > 0 {
+	if c.Record.Attempt > 0 {
 		claim.notes.load(r.Get(i), claim.job)
 	}
-	claim.unfollow = q.index.follow(n.record.ID, r.Revision, claim.moved)
+	claim.unfollow = q.index.follow(n.Record.ID, r.Revision, claim.moved)
 	if err := inside.Of(s).Keep(try.nonce, claim.giveBack); err != nil {
 		// The session ended between the Txn and here: no work may start.
 		claim.unfollow()
@@ -234,17 +235,17 @@ func (q *Queue) claimed(try *claimTry, n next, r lane.Result) (*Claim, error) {
 }
 
 // newClaim makes a claim of a record that is claimed for the session.
-func (q *Queue) newClaim(s *coord.Session, at snapshot) *Claim {
+func (q *Queue) newClaim(s *coord.Session, at job.Snapshot) *Claim {
 	c := &Claim{
 		q: q, session: s, at: at,
-		fence:    coord.Fence{Key: q.keys.Job(at.record.ID), Token: coord.Token(at.rev), Nonce: at.record.Nonce},
-		job:      at.record.view(q.name, inJobs, at.rev, time.Now(), func(string, int64) bool { return true }),
+		fence:    coord.Fence{Key: q.keys.Job(at.Record.ID), Token: coord.Token(at.Rev), Nonce: at.Record.Nonce},
+		job:      view(at.Record, q.name, job.InJobs, at.Rev, time.Now(), func(string, int64) bool { return true }),
 		unfollow: func() {},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.closer = claims.NewCloser(nil, "", q.behind)
 	if s != nil {
-		c.closer = claims.NewCloser(inside.Of(s).Book(), at.record.Nonce, c.behind)
+		c.closer = claims.NewCloser(inside.Of(s).Book(), at.Record.Nonce, c.behind)
 	}
 	return c
 }
@@ -260,7 +261,7 @@ func (c *Claim) behind(f func(ctx context.Context)) bool {
 // itself, is none.
 func (c *Claim) moved(ch change) {
 	switch {
-	case c.isClosing() || ch.rev < c.at.rev || ch.now != nil && ch.now.Nonce == c.fence.Nonce:
+	case c.isClosing() || ch.rev < c.at.Rev || ch.now != nil && ch.now.Nonce == c.fence.Nonce:
 	case ch.gone:
 		c.taken(ch.rev)
 	default:

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -48,9 +49,9 @@ var races = map[string]string{
 type world struct {
 	t      *testing.T
 	client *clientv3.Client
-	txns
-	me, owner session
-	leader    coord.Fence
+	job.Txns
+	me, owner job.Owner
+	leader    etcdkv.Fence
 	lease     clientv3.LeaseID
 	names     map[string]string // key -> its name in races
 	others    []string          // prefixes of queues that a Txn writes to, beside this one
@@ -59,22 +60,22 @@ type world struct {
 const middleNonce = "8888888888888888"
 
 func newWorld(t *testing.T, client *clientv3.Client) *world {
-	w := &world{t: t, client: client, txns: testTxns(t, etcdtest.Root(t))}
-	w.me, w.owner = session{id: "me.0000000000000001"}, session{id: "owner.0000000000000002"}
-	for _, s := range []*session{&w.me, &w.owner} {
-		s.rev = w.put(w.space.Session(s.id), `{"w":"`+middleNonce+`"}`)
+	w := &world{t: t, client: client, Txns: testTxns(t, etcdtest.Root(t))}
+	w.me, w.owner = job.Owner{ID: "me.0000000000000001"}, job.Owner{ID: "owner.0000000000000002"}
+	for _, s := range []*job.Owner{&w.me, &w.owner} {
+		s.Rev = w.put(w.Space.Session(s.ID), `{"w":"`+middleNonce+`"}`)
 	}
-	w.leader = coord.Fence{Key: w.space.Root() + "elections/dispatcher/leader", Nonce: middleNonce}
-	w.leader.Token = coord.Token(w.put(w.leader.Key, `{"w":"`+middleNonce+`"}`))
+	w.leader = etcdkv.Fence{Key: w.Space.Root() + "elections/dispatcher/leader", Nonce: middleNonce}
+	w.leader.Token = w.put(w.leader.Key, `{"w":"`+middleNonce+`"}`)
 	granted, err := client.Grant(t.Context(), 60)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.lease = granted.ID
 	w.names = map[string]string{
-		w.key(inJobs, "x"): "job", w.key(inDone, "x"): "done", w.key(inDead, "x"): "dead", w.keys.Progress("x"): "progress",
-		w.space.Session(w.me.id): "me", w.space.Session(w.owner.id): "owner", w.keys.Config(): "config", w.keys.Worker(w.me.id): "worker", w.leader.Key: "leader",
-		w.key(inJobs, "next"): "next", w.key(inDone, "next"): "next done", w.key(inDead, "next"): "next dead",
+		w.Key(job.InJobs, "x"): "job", w.Key(job.InDone, "x"): "done", w.Key(job.InDead, "x"): "dead", w.Keys.Progress("x"): "progress",
+		w.Space.Session(w.me.ID): "me", w.Space.Session(w.owner.ID): "owner", w.Keys.Config(): "config", w.Keys.Worker(w.me.ID): "worker", w.leader.Key: "leader",
+		w.Key(job.InJobs, "next"): "next", w.Key(job.InDone, "next"): "next done", w.Key(job.InDead, "next"): "next dead",
 	}
 	return w
 }
@@ -109,48 +110,48 @@ func (w *world) get(key string) (value string, rev int64) {
 
 // job writes the record of job x, in a state of jobIn, with a payload and a
 // checkpoint beside it.
-func (w *world) job(state string, change ...func(*record)) snapshot {
+func (w *world) job(state string, change ...func(*job.Record)) job.Snapshot {
 	w.t.Helper()
 	r, where := jobIn(state)
 	r.Nonce, r.Beside = middleNonce, 3
-	if r.claimed() {
-		r.Owner, r.OwnerRev = w.owner.id, w.owner.rev
+	if r.Claimed() {
+		r.Owner, r.OwnerRev = w.owner.ID, w.owner.Rev
 	}
 	for _, f := range change {
 		f(r)
 	}
 	if r.Assigned {
-		w.put(w.keys.Assigned(r.Owner, "x"), "{}")
+		w.put(w.Keys.Assigned(r.Owner, "x"), "{}")
 	}
-	value, err := r.encode()
+	value, err := r.Encode()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if where != inDone {
-		w.put(w.keys.Payload("x"), "pay")
-		w.put(w.keys.Progress("x"), `{"w":"`+middleNonce+`","checkpoint":1}`)
+	if where != job.InDone {
+		w.put(w.Keys.Payload("x"), "pay")
+		w.put(w.Keys.Progress("x"), `{"w":"`+middleNonce+`","checkpoint":1}`)
 	}
-	return snapshot{record: r, where: where, rev: w.put(w.key(where, "x"), string(value)), hasProgress: true}
+	return job.Snapshot{Record: r, Where: where, Rev: w.put(w.Key(where, "x"), string(value)), HasProgress: true}
 }
 
 func (w *world) progressRev() int64 {
-	_, rev := w.get(w.keys.Progress("x"))
+	_, rev := w.get(w.Keys.Progress("x"))
 	return rev
 }
 
-func (w *world) fence(l snapshot) coord.Fence {
-	return coord.Fence{Key: w.key(inJobs, "x"), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
+func (w *world) fence(l job.Snapshot) etcdkv.Fence {
+	return etcdkv.Fence{Key: w.Key(job.InJobs, "x"), Token: l.Rev, Nonce: l.Record.Nonce}
 }
 
 // step makes the next record.
-func (w *world) step(l snapshot, v verb, change ...func(*event)) next {
+func (w *world) step(l job.Snapshot, v job.Verb, change ...func(*job.Event)) job.Next {
 	w.t.Helper()
 	e := testEvent(v)
-	e.nonce, e.owner, e.ownerRev = keyspace.NewNonce(), w.me.id, w.me.rev
+	e.Nonce, e.Owner, e.OwnerRev = keyspace.NewNonce(), w.me.ID, w.me.Rev
 	for _, f := range change {
 		f(&e)
 	}
-	n, err := transition(l.record, l.where, e)
+	n, err := job.Transition(l.Record, l.Where, e)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func (w *world) holding(txn etcdkv.Txn) []bool {
 func (w *world) contents() []string {
 	w.t.Helper()
 	var kvs []*mvccpb.KeyValue
-	for _, prefix := range append([]string{w.keys.Prefix()}, w.others...) {
+	for _, prefix := range append([]string{w.Keys.Prefix()}, w.others...) {
 		resp, err := w.client.Get(w.t.Context(), prefix, clientv3.WithPrefix())
 		if err != nil {
 			w.t.Fatal(err)
@@ -234,9 +235,9 @@ func (w *world) contents() []string {
 	}
 	var found []string
 	for _, kv := range kvs {
-		p, _ := w.space.Parse(string(kv.Key))
+		p, _ := w.Space.Parse(string(kv.Key))
 		name := string(p.Kind)
-		if p.Queue != w.keys.Name() {
+		if p.Queue != w.Keys.Name() {
 			name = p.Queue + "/" + name
 		}
 		for _, part := range []string{strings.TrimRight(p.Session, "0123456789."), p.ID} {
@@ -245,7 +246,7 @@ func (w *world) contents() []string {
 			}
 		}
 		found = append(found, name)
-		if r, err := w.decode(map[string]place{"jobs": inJobs, "done": inDone, "dead": inDead}[p.Kind], kv); err == nil {
+		if r, err := w.Decode(map[string]job.Place{"jobs": job.InJobs, "done": job.InDone, "dead": job.InDead}[p.Kind], kv); err == nil {
 			// Only what is in done/ hangs on a lease; a job never does.
 			if onLease := clientv3.LeaseID(kv.Lease) == w.lease; onLease != (p.Kind == "done") {
 				w.t.Errorf("%s of job %s has lease %x", p.Kind, r.ID, kv.Lease)
@@ -334,11 +335,11 @@ func checkRace(w *world, tc txnCase, i int, race string) {
 // A finished job without a retention lease would never go away.
 func TestADoneJobNeedsALease(t *testing.T) {
 	r, _ := jobIn("claimed")
-	n, err := transition(r, inJobs, testEvent(verbComplete))
+	n, err := job.Transition(r, job.InJobs, testEvent(job.VerbComplete))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := testTxns(t, "/t/").close(coord.Fence{}, snapshot{record: r}, n, 0); err == nil {
+	if _, err := testTxns(t, "/t/").Close(etcdkv.Fence{}, job.Snapshot{Record: r}, n, 0); err == nil {
 		t.Error("a done job was kept for ever")
 	}
 }

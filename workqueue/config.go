@@ -2,17 +2,11 @@ package workqueue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/etcdkv"
-	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // By says who intervenes, and why: it goes into the job's audit trail.
@@ -29,38 +23,14 @@ type By struct {
 	BreakClaim bool
 }
 
+// inner is who acts, as the record keeps it.
+func (b By) inner() job.By { return job.By{Actor: b.Actor, Reason: b.Reason, BreakClaim: b.BreakClaim} }
+
 func (b By) validate() error {
 	if err := checkText("actor", b.Actor, maxReason); err != nil {
 		return err
 	}
 	return checkText("reason", b.Reason, maxReason)
-}
-
-// decodeConfig reads a config and keeps the fields that it does not know.
-func decodeConfig(value []byte) (config, error) {
-	c := config{}
-	if err := json.Unmarshal(value, &c); err != nil {
-		return config{}, err
-	}
-	if err := json.Unmarshal(value, &c.extra); err != nil {
-		return config{}, err
-	}
-	maps.DeleteFunc(c.extra, func(name string, _ json.RawMessage) bool { return isOneOf(name, configFields) })
-	return c, nil
-}
-
-// configFields are the JSON names of config's fields.
-var configFields = fieldNames[config]()
-
-// configIn reads what a get of the config found, which may be nothing.
-func configIn(kvs []*mvccpb.KeyValue) (c config, rev int64, err error) {
-	if len(kvs) == 0 {
-		return config{}, 0, nil
-	}
-	if c, err = decodeConfig(kvs[0].Value); err != nil {
-		return config{}, 0, fmt.Errorf("%w: the config: %w", ErrUndecodable, err)
-	}
-	return c, kvs[0].ModRevision, nil
 }
 
 // Pause stops all claiming from the queue: no claim is applied behind it, by any
@@ -75,9 +45,9 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 	if !paused {
 		what = "resume queue " + q.name
 	}
-	return q.change(ctx, what, by, func(c *config) error {
+	return q.change(ctx, what, by, func(c *job.QueueConfig) error {
 		if c.At.IsZero() || c.Paused != paused { // else it has been so since then
-			c.At = stamp(time.Now())
+			c.At = job.Stamp(time.Now())
 		}
 		c.Paused, c.Actor, c.Reason = paused, by.Actor, by.Reason
 		return nil
@@ -89,7 +59,7 @@ const (
 	// ModeClaim has each worker claim for itself. It is the default.
 	ModeClaim = "claim"
 	// ModeDispatch has a [Dispatcher] hand jobs out; workers watch only their inbox.
-	ModeDispatch = "dispatch"
+	ModeDispatch = job.ModeDispatch
 )
 
 // SetMode says how the queue's jobs are shared among its workers: [ModeClaim] or
@@ -100,18 +70,18 @@ func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
 	if mode != ModeClaim && mode != ModeDispatch {
 		return fmt.Errorf("set mode of queue %s: %w", q.name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
 	}
-	return q.change(ctx, "set mode of queue "+q.name, by, func(c *config) error {
+	return q.change(ctx, "set mode of queue "+q.name, by, func(c *job.QueueConfig) error {
 		c.Mode = mode
 		if mode == ModeClaim {
 			c.Mode = ""
 		}
-		c.SetBy, c.SetReason, c.SetAt = by.Actor, by.Reason, stamp(time.Now())
+		c.SetBy, c.SetReason, c.SetAt = by.Actor, by.Reason, job.Stamp(time.Now())
 		return nil
 	})
 }
 
 // change writes a changed config, again when somebody else was faster.
-func (q *Queue) change(ctx context.Context, what string, by By, edit func(*config) error) error {
+func (q *Queue) change(ctx context.Context, what string, by By, edit func(*job.QueueConfig) error) error {
 	if err := by.validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -120,7 +90,7 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		c, rev, err := configIn(resp.Kvs)
+		c, rev, err := job.ConfigIn(resp.Kvs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -130,7 +100,7 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 		if err := edit(&c); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		txn, err := q.txns.configure(c, rev)
+		txn, err := q.txns.Configure(c, rev)
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -143,25 +113,4 @@ func (q *Queue) change(ctx context.Context, what string, by By, edit func(*confi
 		}
 	}
 	return conflict(what, fmt.Errorf("others keep changing its config"))
-}
-
-// configure writes the config. The compare closes the race with another change,
-// which a blind put would undo.
-func (t txns) configure(c config, rev int64) (etcdkv.Txn, error) {
-	c.Nonce = keyspace.NewNonce()
-	value, err := encodeJSON(c)
-	if err != nil {
-		return etcdkv.Txn{}, fmt.Errorf("encode config: %w", err)
-	}
-	value, err = withExtra(value, c.extra)
-	if err != nil {
-		return etcdkv.Txn{}, err
-	}
-	key := t.keys.Config()
-	return etcdkv.Txn{
-		Origin: "repair",
-		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}, //mutant:config-guard
-		Then:   []clientv3.Op{clientv3.OpPut(key, string(value))},
-		Else:   []clientv3.Op{clientv3.OpGet(key)},
-	}, nil
 }

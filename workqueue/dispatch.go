@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -102,9 +103,9 @@ type sent struct {
 
 // prepare makes the Txn that gives one job to one worker.
 func (d *dispatching) prepare(ctx context.Context, a assignment) (etcdkv.Txn, error) {
-	e := event{
-		verb: verbClaim, now: a.c.seen, nonce: keyspace.NewNonce(), assigned: true,
-		owner: a.to.id, ownerRev: a.to.rev, delay: d.q.delay(),
+	e := job.Event{
+		Verb: job.VerbClaim, Now: a.c.seen, Nonce: keyspace.NewNonce(), Assigned: true,
+		Owner: a.to.ID, OwnerRev: a.to.Rev, Delay: d.q.delay(),
 	}
 	var progress int64
 	if a.c.orphan {
@@ -113,11 +114,13 @@ func (d *dispatching) prepare(ctx context.Context, a assignment) (etcdkv.Txn, er
 			return etcdkv.Txn{}, err
 		}
 	}
-	n, err := transition(a.c.record, a.c.where, e)
+	n, err := job.Transition(a.c.Record, a.c.Where, e)
 	if err != nil {
 		return etcdkv.Txn{}, errMissed
 	}
-	return d.q.txns.assign(a, n, progress, d.fence)
+	return d.q.txns.Assign(job.Assignment{
+		Snapshot: a.c.Snapshot, To: a.to, Orphan: a.c.orphan, Registered: a.registered, Config: a.c.config, Progress: progress,
+	}, n, fenceOf(d.fence))
 }
 
 // settle waits for an assignment. One that was made stays marked in the index until

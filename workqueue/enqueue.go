@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -48,6 +49,22 @@ type Params struct {
 	// Labels are free, for people and filters. Trace carries trace context, such as
 	// traceparent.
 	Labels, Trace map[string]string
+}
+
+// description is what the record is made of.
+func (p Params) description() job.Description {
+	return job.Description{
+		ID: p.ID, Kind: p.Kind, Payload: p.Payload, Priority: p.Priority, RunAt: p.RunAt, Timeout: p.Timeout,
+		MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses, AtMostOnce: p.AtMostOnce, Labels: p.Labels, Trace: p.Trace,
+	}
+}
+
+// paramsOf makes Params of what a record is made of.
+func paramsOf(d job.Description) Params {
+	return Params{
+		ID: d.ID, Kind: d.Kind, Payload: d.Payload, Priority: d.Priority, RunAt: d.RunAt, Timeout: d.Timeout,
+		MaxAttempts: d.MaxAttempts, MaxLosses: d.MaxLosses, AtMostOnce: d.AtMostOnce, Labels: d.Labels, Trace: d.Trace,
+	}
 }
 
 // EnqueueResult is the outcome of one item of a batch.
@@ -120,7 +137,7 @@ func (q *Queue) EnqueueOps(p Params) (id string, cmps []clientv3.Cmp, ops []clie
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
 	}
-	txn, err := q.txns.enqueue(e.record, p.Payload, enqueueSeen{})
+	txn, err := q.txns.Enqueue(e.record, p.Payload, job.EnqueueSeen{})
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
 	}
@@ -131,7 +148,7 @@ func (q *Queue) EnqueueOps(p Params) (id string, cmps []clientv3.Cmp, ops []clie
 type enqueueing struct {
 	q       *Queue
 	p       Params
-	record  *record
+	record  *job.Record
 	pending *lane.Pending
 }
 
@@ -139,7 +156,7 @@ func (q *Queue) prepare(p Params) (*enqueueing, error) {
 	if err := p.validate(q.cfg.MaxPayload); err != nil {
 		return nil, err
 	}
-	return &enqueueing{q: q, p: p, record: newRecord(p, q.seq.Add(1), time.Now())}, nil
+	return &enqueueing{q: q, p: p, record: job.New(p.description(), q.seq.Add(1), time.Now())}, nil
 }
 
 // begin hands the first try over, unless ctx has ended already.
@@ -154,47 +171,12 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 	if err != nil {
 		return nil, err
 	}
-	txn, err := q.txns.enqueue(e.record, p.Payload, enqueueSeen{drawn: p.ID == ""})
+	txn, err := q.txns.Enqueue(e.record, p.Payload, job.EnqueueSeen{Drawn: p.ID == ""})
 	if err != nil {
 		return nil, err
 	}
 	e.pending = q.committer.Go(txn)
 	return e, nil
-}
-
-// newRecord makes the first record of a job.
-func newRecord(p Params, seq uint64, now time.Time) *record {
-	r := &record{
-		Nonce: keyspace.NewNonce(), ID: p.ID, Kind: p.Kind,
-		Born:   keyspace.NewNonce(), //mutant:born-nonce
-		Labels: p.Labels, Trace: p.Trace, Priority: p.Priority, Seq: seq,
-		TimeoutMS: inMilliseconds(p.Timeout), MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses,
-		AtMostOnce: p.AtMostOnce, EnqueuedAt: stamp(now),
-	}
-	if r.ID == "" {
-		r.ID = newID(now)
-	}
-	if p.RunAt.After(now) {
-		r.RunAt = stamp(p.RunAt)
-	}
-	r.pack(p.Payload)
-	r.Version = r.version()
-	return r
-}
-
-// inMilliseconds rounds up: a timeout of less than one must not become none.
-func inMilliseconds(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
-
-// pack keeps a payload in the record, or notes that it lies beside.
-func (r *record) pack(payload []byte) {
-	r.Beside, r.Payload, r.PayloadText, r.Payload64 = 0, nil, "", nil
-	if len(payload) > inlineLimit {
-		r.Beside = len(payload)
-		return
-	}
-	r.setPayload(payload)
 }
 
 // finish waits for the outcome.
@@ -214,7 +196,7 @@ func (e *enqueueing) settle(ctx context.Context) (*Job, error) {
 			return nil, err
 		}
 		if r.Succeeded {
-			job := e.record.view(e.q.name, inJobs, r.Revision, time.Now(), nobody)
+			job := view(e.record, e.q.name, job.InJobs, r.Revision, time.Now(), nobody)
 			job.Payload, job.PayloadSize = e.p.Payload, len(e.p.Payload)
 			return job, nil
 		}
@@ -222,7 +204,7 @@ func (e *enqueueing) settle(ctx context.Context) (*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		txn, err := e.q.txns.enqueue(e.record, e.p.Payload, seen)
+		txn, err := e.q.txns.Enqueue(e.record, e.p.Payload, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -233,28 +215,28 @@ func (e *enqueueing) settle(ctx context.Context) (*Job, error) {
 
 // judge looks at what is there under the ID: a job in the way, or the remains of
 // one that is over, whose trail is taken up.
-func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValue) (enqueueSeen, error) {
-	var seen enqueueSeen
+func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValue) (job.EnqueueSeen, error) {
+	var seen job.EnqueueSeen
 	var err error
 	for _, old := range []struct {
 		kv    *mvccpb.KeyValue
-		where place
-	}{{live, inJobs}, {dead, inDead}, {done, inDone}} {
+		where job.Place
+	}{{live, job.InJobs}, {dead, job.InDead}, {done, job.InDone}} {
 		if old.kv == nil {
 			continue
 		}
-		r, derr := e.q.txns.decode(old.where, old.kv)
-		if old.where == inJobs || e.p.Dedup == UntilRetained {
+		r, derr := e.q.txns.Decode(old.where, old.kv)
+		if old.where == job.InJobs || e.p.Dedup == UntilRetained {
 			if derr != nil {
 				return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 			}
-			return seen, &ExistsError{Job: r.view(e.q.name, old.where, old.kv.ModRevision, time.Now(), e.q.presumedAlive(ctx))}
+			return seen, &ExistsError{Job: view(r, e.q.name, old.where, old.kv.ModRevision, time.Now(), e.q.presumedAlive(ctx))}
 		}
 		switch old.where {
-		case inDone:
-			seen.done = old.kv.ModRevision
-		case inDead:
-			seen.dead = old.kv.ModRevision
+		case job.InDone:
+			seen.Done = old.kv.ModRevision
+		case job.InDead:
+			seen.Dead = old.kv.ModRevision
 		}
 		if derr == nil {
 			e.record.Attempt, e.record.Attempts, e.record.LogTotal = r.Attempt, r.Attempts, r.LogTotal

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // What a call may meet in the queue.
@@ -23,15 +24,15 @@ var (
 	ErrConflict = errors.New("changed meanwhile")
 	// ErrNotApplicable means that the job is not where the action needs it, such
 	// as a requeue of a live job.
-	ErrNotApplicable = errors.New("not applicable to a job in this state")
+	ErrNotApplicable = job.ErrNotApplicable
 	// ErrBacklogFull means that etcd's database nears its quota: enqueue again when
 	// it has shrunk, by compaction and defragmentation or by fewer waiting jobs.
 	ErrBacklogFull = errors.New("backlog full: etcd's database nears its quota")
 	// ErrUndecodable means that a record cannot be read; it blocks only itself.
-	ErrUndecodable = errors.New("undecodable job record")
+	ErrUndecodable = job.ErrUndecodable
 	// ErrNewer means that a record is undecodable because a newer program wrote it:
 	// nothing is wrong with it. It matches ErrUndecodable too.
-	ErrNewer = fmt.Errorf("%w: newer than this program", ErrUndecodable)
+	ErrNewer = job.ErrNewer
 )
 
 // Why a claim or its context ended.
@@ -71,7 +72,7 @@ func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
 // outcomeError is an error of a handler that says what becomes of the job.
 type outcomeError struct {
-	outcome verb
+	outcome job.Verb
 	err     error
 	delay   time.Duration // retry after, snooze
 	final   bool          // permanent
@@ -82,7 +83,7 @@ func (e *outcomeError) Error() string {
 	if e.err != nil {
 		return e.err.Error()
 	}
-	if e.outcome == verbSnooze {
+	if e.outcome == job.VerbSnooze {
 		return "snoozed for " + e.delay.String()
 	}
 	return string(e.outcome)
@@ -93,23 +94,23 @@ func (e *outcomeError) Unwrap() error { return e.err }
 // Permanent makes err bury the job at once: return it from a handler when no
 // further attempt can succeed.
 func Permanent(err error) error {
-	return &outcomeError{outcome: verbFail, err: cmp.Or(err, errors.New("failed for good")), final: true}
+	return &outcomeError{outcome: job.VerbFail, err: cmp.Or(err, errors.New("failed for good")), final: true}
 }
 
 // RetryAfter makes err count as a failed attempt, with the next one after d
 // instead of after the backoff.
 func RetryAfter(d time.Duration, err error) error {
-	return &outcomeError{outcome: verbFail, err: cmp.Or(err, errors.New("retry after "+d.String())), delay: max(d, time.Millisecond)}
+	return &outcomeError{outcome: job.VerbFail, err: cmp.Or(err, errors.New("retry after "+d.String())), delay: max(d, time.Millisecond)}
 }
 
 // Snooze puts the job off for d without counting anything: return it from a
 // handler whose time has not come.
-func Snooze(d time.Duration) error { return &outcomeError{outcome: verbSnooze, delay: max(d, 0)} }
+func Snooze(d time.Duration) error { return &outcomeError{outcome: job.VerbSnooze, delay: max(d, 0)} }
 
 // Cancel ends the job as cancelled, for reason err: return it from a handler that
 // finds its job pointless.
 func Cancel(err error) error {
-	return &outcomeError{outcome: verbCancel, err: cmp.Or(err, errors.New("cancelled by its handler"))}
+	return &outcomeError{outcome: job.VerbCancel, err: cmp.Or(err, errors.New("cancelled by its handler"))}
 }
 
 // What the conflicts of repairs say.

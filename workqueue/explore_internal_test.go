@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/internal/explore"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -103,7 +104,7 @@ func (set stageSet) choices(p *play) (lines []string) {
 					lines = append(lines, strings.TrimSpace("send "+verb+" "+a.name+" "+rest))
 				}
 			}
-			if a.sess.id != "" {
+			if a.sess.ID != "" {
 				for _, job := range p.jobs {
 					lines = append(lines, "take "+a.name+" "+job)
 				}
@@ -115,7 +116,7 @@ func (set stageSet) choices(p *play) (lines []string) {
 		if s.twice < f.twice && p.last[i] != nil {
 			lines = append(lines, "twice "+a.name)
 		}
-		if a.sess.id == "" {
+		if a.sess.ID == "" {
 			continue
 		}
 		if fair {
@@ -213,9 +214,9 @@ func (e *encoder) actor(b []byte, a *actor) []byte {
 	}
 	b = append(binary.AppendVarint(b, e.rank(int64(a.term.Token))), a.term.Nonce...)
 	if h := a.hold; h != nil {
-		b = binary.AppendVarint(b, e.rank(h.at.rev))
+		b = binary.AppendVarint(b, e.rank(h.at.Rev))
 		b = binary.AppendVarint(b, e.rank(h.noted))
-		b = e.record(append(b, byte(h.seq)), h.at.record)
+		b = e.record(append(b, byte(h.seq)), h.at.Record)
 	}
 	return e.message(b, a.flight)
 }
@@ -248,14 +249,14 @@ func (e *encoder) message(b []byte, m *message) []byte {
 			b = e.value(append(append(b, 'o'), op.KeyBytes()...), op.ValueBytes())
 		}
 	}
-	b = binary.AppendVarint(b, e.rank(m.seen.rev))
-	return e.record(e.record(b, m.seen.record), m.n.record)
+	b = binary.AppendVarint(b, e.rank(m.seen.Rev))
+	return e.record(e.record(b, m.seen.Record), m.n.Record)
 }
 
 // known is what the bytes under a key turned out to be: the explorer meets them again
 // and again.
 type known struct {
-	record *record
+	record *job.Record
 	token  int64
 	seq    int
 	config bool
@@ -273,7 +274,7 @@ func whatIs(value []byte) known {
 		k.record = r
 	} else if token, seq := noteOf(value); token != 0 {
 		k.token, k.seq = int64(token), seq
-	} else if c, err := decodeConfig(value); err == nil {
+	} else if c, err := job.DecodeConfig(value); err == nil {
 		k.config, k.flags = true, flags(c.Paused, c.Mode != "")
 	}
 	knownValues[string(value)] = k
@@ -294,7 +295,7 @@ func (e *encoder) value(b []byte, value []byte) []byte {
 	return append(b, value...)
 }
 
-func (e *encoder) record(b []byte, r *record) []byte {
+func (e *encoder) record(b []byte, r *job.Record) []byte {
 	if r == nil {
 		return append(b, 0)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // exportVersion is the version of the format of one exported line.
@@ -69,8 +71,8 @@ type exporting struct {
 
 // exportRow is a record on its way out.
 type exportRow struct {
-	snapshot
-	rank rank
+	job.Snapshot
+	rank job.Rank
 }
 
 // read reads all records at one revision, again when etcd compacts it meanwhile.
@@ -97,9 +99,9 @@ func (x *exporting) readOnce(ctx context.Context) error {
 			return err
 		}
 		x.rev = at
-		if d.where == inJobs { // a key's place says nothing about the queue's order
+		if d.where == job.InJobs { // a key's place says nothing about the queue's order
 			slices.SortFunc(x.rows[first:], func(a, b exportRow) int {
-				if a.rank.before(b.rank) {
+				if a.rank.Before(b.rank) {
 					return -1
 				}
 				return 1
@@ -109,14 +111,14 @@ func (x *exporting) readOnce(ctx context.Context) error {
 	return nil
 }
 
-func (x *exporting) take(where place, kv *mvccpb.KeyValue) {
-	r, err := x.q.txns.decode(where, kv)
+func (x *exporting) take(where job.Place, kv *mvccpb.KeyValue) {
+	r, err := x.q.txns.Decode(where, kv)
 	if err != nil {
 		x.unread = append(x.unread, fmt.Errorf("read %s: %w", kv.Key, err))
 		return
 	}
-	l := snapshot{record: r, where: where, rev: kv.ModRevision}
-	x.rows = append(x.rows, exportRow{l, rank{r.Priority, kv.CreateRevision, r.Seq, r.ID}})
+	l := job.Snapshot{Record: r, Where: where, Rev: kv.ModRevision}
+	x.rows = append(x.rows, exportRow{l, job.Rank{Priority: r.Priority, CreateRev: kv.CreateRevision, Seq: r.Seq, ID: r.ID}})
 }
 
 // exportAtOnce is of how many jobs what lies beside them is read together: payloads
@@ -127,21 +129,21 @@ const exportAtOnce = 16
 func (x *exporting) yield(ctx context.Context, group []exportRow, yield func([]byte, error) bool) bool {
 	beside, err := x.beside(ctx, group)
 	if err != nil {
-		yield(nil, fmt.Errorf("export queue %s: read what lies beside job %s and those after it: %w", x.q.name, group[0].record.ID, err))
+		yield(nil, fmt.Errorf("export queue %s: read what lies beside job %s and those after it: %w", x.q.name, group[0].Record.ID, err))
 		return false
 	}
 	for i, row := range group {
-		group[i].record = nil // what has been yielded need not be kept
+		group[i].Record = nil // what has been yielded need not be kept
 		if !beside[i].same {
-			err := fmt.Errorf("export job %s: %w: etcd has compacted revision %d before all of the job was read; export again", row.record.ID, ErrConflict, x.rev)
+			err := fmt.Errorf("export job %s: %w: etcd has compacted revision %d before all of the job was read; export again", row.Record.ID, ErrConflict, x.rev)
 			if !yield(nil, err) {
 				return false
 			}
 			continue
 		}
-		line, err := x.q.exportLine(row.snapshot, beside[i].besides)
+		line, err := x.q.exportLine(row.Snapshot, beside[i].Beside)
 		if err != nil {
-			yield(nil, fmt.Errorf("export queue %s: job %s: %w", x.q.name, row.record.ID, err))
+			yield(nil, fmt.Errorf("export queue %s: job %s: %w", x.q.name, row.Record.ID, err))
 			return false
 		}
 		beside[i] = exportBeside{}
@@ -155,7 +157,7 @@ func (x *exporting) yield(ctx context.Context, group []exportRow, yield func([]b
 // exportBeside is what lies beside a record; same tells that the record was the same at
 // the revision at which that was read.
 type exportBeside struct {
-	besides
+	job.Beside
 	same bool
 }
 
@@ -174,13 +176,13 @@ func (x *exporting) besideAt(ctx context.Context, group []exportRow, rev int64) 
 	asOf := clientv3.WithRev(rev)
 	all, gets, first := make([]exportBeside, len(group)), []clientv3.Op(nil), map[int]int{}
 	for i, row := range group {
-		id := row.record.ID
-		if row.where == inDone || row.record.Beside == 0 && row.record.Attempt == 0 {
+		id := row.Record.ID
+		if row.Where == job.InDone || row.Record.Beside == 0 && row.Record.Attempt == 0 {
 			all[i].same = true // nothing lies beside it
 			continue
 		}
 		first[i] = len(gets)
-		gets = append(gets, clientv3.OpGet(x.q.txns.key(row.where, id), asOf),
+		gets = append(gets, clientv3.OpGet(x.q.txns.Key(row.Where, id), asOf),
 			clientv3.OpGet(x.q.keys.Payload(id), asOf), clientv3.OpGet(x.q.keys.Progress(id), asOf))
 	}
 	if len(gets) == 0 {
@@ -191,36 +193,36 @@ func (x *exporting) besideAt(ctx context.Context, group []exportRow, rev int64) 
 		return nil, err
 	}
 	for i, n := range first {
-		all[i].same = group[i].isFrom(only(resp, n))
-		all[i].payload, all[i].progress = only(resp, n+1).GetValue(), only(resp, n+2).GetValue()
+		all[i].same = group[i].IsFrom(only(resp, n))
+		all[i].Payload, all[i].Progress = only(resp, n+1).GetValue(), only(resp, n+2).GetValue()
 	}
 	return all, nil
 }
 
-func (q *Queue) exportLine(l snapshot, b besides) ([]byte, error) {
-	r := *l.record
+func (q *Queue) exportLine(l job.Snapshot, b job.Beside) ([]byte, error) {
+	r := *l.Record
 	r.Seq = 0
-	value, err := r.encode()
+	value, err := r.Encode()
 	if err != nil {
 		return nil, err
 	}
-	line := exported{Version: exportVersion, Queue: q.name, Where: places[l.where]}
+	line := exported{Version: exportVersion, Queue: q.name, Where: places[l.Where]}
 	if line.Record, err = without(value, "w"); err != nil {
 		return nil, err
 	}
-	if r.Beside > 0 && l.where != inDone {
-		line.Payload = b.payload
+	if r.Beside > 0 && l.Where != job.InDone {
+		line.Payload = b.Payload
 	}
-	if r.Attempt > 0 && json.Valid(b.progress) {
-		if line.Progress, err = without(b.progress, "w", "token"); err != nil {
+	if r.Attempt > 0 && json.Valid(b.Progress) {
+		if line.Progress, err = without(b.Progress, "w", "token"); err != nil {
 			return nil, fmt.Errorf("its progress: %w", err)
 		}
 	}
-	return encodeJSON(line)
+	return job.EncodeJSON(line)
 }
 
 // places are the names of the directories in a line.
-var places = map[place]string{inJobs: "jobs", inDone: "done", inDead: "dead"}
+var places = map[job.Place]string{job.InJobs: "jobs", job.InDone: "done", job.InDead: "dead"}
 
 // without returns a JSON object without some members. The others keep their bytes
 // and their order.
@@ -232,5 +234,5 @@ func without(object []byte, names ...string) (json.RawMessage, error) {
 	for _, name := range names {
 		delete(all, name)
 	}
-	return encodeJSON(all) // by name: the same job always gives the same line
+	return job.EncodeJSON(all) // by name: the same job always gives the same line
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -16,8 +17,8 @@ func TestWhatFollowedIsNotKnownOfAJobThatIsGone(t *testing.T) {
 	}
 	defer q.Close()
 	r, _ := jobIn("claimed")
-	c := q.newClaim(nil, snapshot{record: r, where: inJobs, rev: 7})
-	w := &wayOut{c: c, at: c.at, n: next{record: &record{ID: r.ID, Born: r.Born, Nonce: keyspace.NewNonce(), Attempts: []Attempt{{}}}}}
+	c := q.newClaim(nil, job.Snapshot{Record: r, Where: job.InJobs, Rev: 7})
+	w := &wayOut{c: c, at: c.at, n: job.Next{Record: &job.Record{ID: r.ID, Born: r.Born, Nonce: keyspace.NewNonce(), Attempts: []job.Attempt{{}}}}}
 	if got, err := w.followed(t.Context()); got != claims.Unsure || err == nil {
 		t.Errorf("got %v, %v, want unsure, and why", got, err)
 	}

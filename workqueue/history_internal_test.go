@@ -16,6 +16,7 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -33,14 +34,14 @@ func twice(t *testing.T, key, name string, rev int64) (a, b *mvccpb.KeyValue) {
 // shows it, and offers no guard that can never hold.
 func TestTheIndexTellsHistoriesApart(t *testing.T) {
 	txns := testTxns(t, "/t/")
-	old, now := twice(t, txns.keys.Job("x"), "open, due", 10)
+	old, now := twice(t, txns.Keys.Job("x"), "open, due", 10)
 	for name, show := range map[string]func(x *index, c candidate){
 		"a list":    func(x *index, _ candidate) { jobSink{x}.Reset([]*mvccpb.KeyValue{now}, 10) },
 		"an event":  func(x *index, _ candidate) { jobSink{x}.Apply([]*clientv3.Event{{Kv: now}}, 10) },
 		"a refusal": func(x *index, c candidate) { x.refused(c, now) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newIndex(txns.space, "q")
+			x := newIndex(txns.Space, "q")
 			jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
 			ask := claimant{sid: "me", ttl: time.Minute}
 			c, ok := x.first(0, ask)
@@ -48,8 +49,8 @@ func TestTheIndexTellsHistoriesApart(t *testing.T) {
 				t.Fatal("the job cannot be claimed")
 			}
 			show(x, c)
-			if c, ok := x.first(0, ask); !ok || !c.isFrom(now) {
-				t.Errorf("it is offered %t, with the nonce %s", ok, x.jobs["x"].record.Nonce)
+			if c, ok := x.first(0, ask); !ok || !c.IsFrom(now) {
+				t.Errorf("it is offered %t, with the nonce %s", ok, x.jobs["x"].Record.Nonce)
 			}
 		})
 	}
@@ -59,17 +60,17 @@ func TestTheIndexTellsHistoriesApart(t *testing.T) {
 // the very record that was seen moves nothing.
 func TestARefusalBringsNothingOlder(t *testing.T) {
 	txns := testTxns(t, "/t/")
-	old, other := twice(t, txns.keys.Job("x"), "open, due", 10)
-	newer, _ := twice(t, txns.keys.Job("x"), "open, due", 12)
-	x := newIndex(txns.space, "q")
+	old, other := twice(t, txns.Keys.Job("x"), "open, due", 10)
+	newer, _ := twice(t, txns.Keys.Job("x"), "open, due", 12)
+	x := newIndex(txns.Space, "q")
 	jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
 	c, _ := x.first(0, claimant{sid: "me"})
 	if x.refused(c, old) {
 		t.Error("the job is said to have moved, and has not")
 	}
 	jobSink{x}.Apply([]*clientv3.Event{{Kv: newer}}, 12)
-	if x.refused(c, other); x.jobs["x"].rev != 12 {
-		t.Errorf("the index went back to revision %d", x.jobs["x"].rev)
+	if x.refused(c, other); x.jobs["x"].Rev != 12 {
+		t.Errorf("the index went back to revision %d", x.jobs["x"].Rev)
 	}
 	jobSink{x}.Reset(nil, 13)
 	if x.refused(c, other); len(x.jobs) != 0 {
@@ -81,15 +82,15 @@ func TestARefusalBringsNothingOlder(t *testing.T) {
 // index gets to know, and does not take itself for one.
 func TestAClaimHearsOfAnotherHistory(t *testing.T) {
 	txns := testTxns(t, "/t/")
-	mine, other := twice(t, txns.keys.Job("x"), "claimed", 10)
-	r, err := decodeRecord(mine.Value)
+	mine, other := twice(t, txns.Keys.Job("x"), "claimed", 10)
+	r, err := job.Decode(mine.Value)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, before := range []bool{true, false} { // is it followed
-		x := newIndex(txns.space, "q")
-		q := &Queue{name: "q", keys: txns.keys, index: x}
-		c := q.newClaim(nil, snapshot{record: r, where: inJobs, rev: 10})
+		x := newIndex(txns.Space, "q")
+		q := &Queue{name: "q", keys: txns.Keys, index: x}
+		c := q.newClaim(nil, job.Snapshot{Record: r, Where: job.InJobs, Rev: 10})
 		jobSink{x}.Reset([]*mvccpb.KeyValue{mine}, 10)
 		if before {
 			c.unfollow = x.follow("x", 10, c.moved)
@@ -112,12 +113,12 @@ func TestAClaimHearsOfAnotherHistory(t *testing.T) {
 func TestAnInboxTellsHistoriesApart(t *testing.T) {
 	txns := testTxns(t, "/t/")
 	r, _ := jobIn("claimed")
-	key := txns.keys.Assigned(r.Owner, "x")
+	key := txns.Keys.Assigned(r.Owner, "x")
 	old, now := twice(t, key, "claimed", 10)
 	adopted, forgotten := 0, 0
 	b := &inbox{
-		keys: txns.keys, sid: r.Owner, prefix: txns.keys.Inbox(r.Owner), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		has: func(string) bool { return false }, keep: func(snapshot) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
+		keys: txns.Keys, sid: r.Owner, prefix: txns.Keys.Inbox(r.Owner), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		has: func(string) bool { return false }, keep: func(job.Snapshot) { adopted++ }, forget: func(string) { forgotten++ }, unread: func(*mvccpb.KeyValue) {},
 	}
 	for range 2 {
 		b.Reset([]*mvccpb.KeyValue{old}, 10)
@@ -126,7 +127,7 @@ func TestAnInboxTellsHistoriesApart(t *testing.T) {
 		t.Fatalf("one entry, seen twice, was adopted %d and forgotten %d times", adopted, forgotten)
 	}
 	b.Reset([]*mvccpb.KeyValue{now}, 10)
-	if left := b.waiting(); adopted != 2 || forgotten != 1 || len(left) != 1 || !left[0].at.isFrom(now) {
+	if left := b.waiting(); adopted != 2 || forgotten != 1 || len(left) != 1 || !left[0].at.IsFrom(now) {
 		t.Errorf("adopted %d, forgotten %d, %d wait", adopted, forgotten, len(left))
 	}
 }
@@ -137,7 +138,7 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	client, q, s := openServed(t)
 	r, _ := jobIn("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
-	value, err := r.encode()
+	value, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,13 +148,13 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	}
 	other := *r
 	other.Nonce = keyspace.NewNonce()
-	if c, err := q.claimAssigned(t.Context(), s, snapshot{record: &other, where: inJobs, rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: &other, Where: job.InJobs, Rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a claim of another history", c, err)
 		if c != nil {
 			inside.Of(s).Book().Untrack(other.Nonce)
 		}
 	}
-	c, err := q.claimAssigned(t.Context(), s, snapshot{record: r, where: inJobs, rev: resp.Header.Revision}, true)
+	c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: r, Where: job.InJobs, Rev: resp.Header.Revision}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func (w *rolledBack) shows(what string, cond func(*index) bool) {
 
 func (w *rolledBack) sees(j *Job) {
 	w.t.Helper()
-	w.shows("the job", func(x *index) bool { e := x.jobs[j.ID]; return e != nil && e.rev == j.Revision })
+	w.shows("the job", func(x *index) bool { e := x.jobs[j.ID]; return e != nil && e.Rev == j.Revision })
 }
 
 // enqueue puts the job in with one write, by a handle of its own.

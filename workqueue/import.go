@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -72,8 +72,8 @@ func (q *Queue) importTogether(ctx context.Context, lines [][]byte, errs []error
 type importing struct {
 	q       *Queue
 	line    exported
-	record  *record
-	where   place
+	record  *job.Record
+	where   job.Place
 	note    string
 	lease   clientv3.LeaseID
 	pending *lane.Pending
@@ -94,21 +94,21 @@ func (q *Queue) beginImport(ctx context.Context, line []byte, by By) (*importing
 		return nil, err
 	}
 	im.record.Seq = q.seq.Add(1)
-	return im, im.send(ctx, importSeen{})
+	return im, im.send(ctx, job.ImportSeen{})
 }
 
 // unclaim takes the owner out, who is not here: the job is open, or dead where it may
 // be started only once.
 func (im *importing) unclaim(by By) error {
-	if !im.record.claimed() {
+	if !im.record.Claimed() {
 		return nil
 	}
-	e := event{verb: verbBreak, now: time.Now(), nonce: keyspace.NewNonce(), by: by} //mutant:import-at-most-once
-	n, err := transition(im.record, inJobs, e)
+	e := job.Event{Verb: job.VerbBreak, Now: time.Now(), Nonce: keyspace.NewNonce(), By: by.inner()} //mutant:import-at-most-once
+	n, err := job.Transition(im.record, job.InJobs, e)
 	if err != nil {
 		return err
 	}
-	im.record, im.where = n.record, n.where
+	im.record, im.where = n.Record, n.Where
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (im *importing) read(line []byte) error {
 	}
 	value := append([]byte(`{"w":"`+keyspace.NewNonce()+`",`), l.Record[1:]...)
 	var err error
-	if im.record, err = decodeRecord(value); err != nil {
+	if im.record, err = job.Decode(value); err != nil {
 		return err
 	}
 	return im.check()
@@ -147,12 +147,12 @@ func (im *importing) check() error {
 	switch {
 	case r.Born == "":
 		return errors.New("its record has no born")
-	case r.claimed() && im.where != inJobs:
+	case r.Claimed() && im.where != job.InJobs:
 		return errors.New("it is over and claimed at once")
-	case im.where != inDone && r.Beside != len(im.line.Payload):
+	case im.where != job.InDone && r.Beside != len(im.line.Payload):
 		return fmt.Errorf("its payload has %d bytes, its record says %d", len(im.line.Payload), r.Beside)
-	case len(r.Attempts) > logLimit:
-		return fmt.Errorf("its trail has %d entries, at most %d are kept", len(r.Attempts), logLimit)
+	case len(r.Attempts) > job.LogLimit:
+		return fmt.Errorf("its trail has %d entries, at most %d are kept", len(r.Attempts), job.LogLimit)
 	}
 	if err := im.checkLimits(); err != nil {
 		return err
@@ -160,15 +160,15 @@ func (im *importing) check() error {
 	if len(im.line.Progress) == 0 {
 		return nil
 	}
-	var n note
+	var n job.Note
 	if err := json.Unmarshal(im.line.Progress, &n); err != nil {
 		return fmt.Errorf("its progress cannot be read: %w", err)
 	}
-	if err := errors.Join(checkSize("progress", len(n.progress()), maxProgress), checkSize("checkpoint", len(n.checkpoint()), maxProgress)); err != nil {
+	if err := errors.Join(checkSize("progress", len(n.ProgressBytes()), maxProgress), checkSize("checkpoint", len(n.CheckpointBytes()), maxProgress)); err != nil {
 		return err
 	}
 	n.Nonce = keyspace.NewNonce()
-	b, err := encodeJSON(n)
+	b, err := job.EncodeJSON(n)
 	im.note = string(b)
 	return err
 }
@@ -177,25 +177,25 @@ func (im *importing) check() error {
 func (im *importing) checkLimits() error {
 	payload, limit := im.line.Payload, im.q.cfg.MaxPayload
 	if im.record.Beside == 0 {
-		payload = im.record.payload()
+		payload = im.record.PayloadBytes()
 	}
-	if im.where == inDead {
+	if im.where == job.InDead {
 		limit = max(limit, maxSalvage)
 	}
-	if err := im.record.params(payload).validate(limit); err != nil {
+	if err := paramsOf(im.record.Description(payload)).validate(limit); err != nil {
 		return err
 	}
-	return checkSize("result", len(im.record.result()), MaxResult)
+	return checkSize("result", len(im.record.ResultBytes()), MaxResult)
 }
 
 // send hands a try over.
-func (im *importing) send(ctx context.Context, seen importSeen) (err error) {
-	if im.where == inDone {
-		if im.lease, err = im.q.retention.lease(ctx, im.record.size()); err != nil {
+func (im *importing) send(ctx context.Context, seen job.ImportSeen) (err error) {
+	if im.where == job.InDone {
+		if im.lease, err = im.q.retention.lease(ctx, im.record.Size()); err != nil {
 			return err
 		}
 	}
-	txn, err := im.q.txns.restore(im, seen)
+	txn, err := im.q.txns.Restore(im.restored(), seen)
 	if err != nil {
 		return err
 	}
@@ -203,11 +203,16 @@ func (im *importing) send(ctx context.Context, seen importSeen) (err error) {
 	return nil
 }
 
+// restored is what the import writes.
+func (im *importing) restored() job.Restored {
+	return job.Restored{Record: im.record, Where: im.where, Payload: string(im.line.Payload), Progress: im.note, Lease: im.lease}
+}
+
 // settle waits for the outcome, and tries again over what makes way.
 func (im *importing) settle(ctx context.Context, replace bool) error {
 	for range maxTries {
 		r, err := im.pending.Wait(ctx)
-		var seen importSeen
+		var seen job.ImportSeen
 		switch {
 		case err == nil && r.Succeeded:
 			return nil
@@ -229,18 +234,18 @@ func (im *importing) settle(ctx context.Context, replace bool) error {
 }
 
 // judge looks at what is there under the ID, and tells what may make way.
-func (im *importing) judge(ctx context.Context, r lane.Result, replace bool) (seen importSeen, err error) {
-	for where := inJobs; where <= inDead; where++ {
+func (im *importing) judge(ctx context.Context, r lane.Result, replace bool) (seen job.ImportSeen, err error) {
+	for where := job.InJobs; where <= job.InDead; where++ {
 		kv := r.Get(int(where))
 		if kv == nil {
 			continue
 		}
-		old, derr := im.q.txns.decode(where, kv)
+		old, derr := im.q.txns.Decode(where, kv)
 		if derr != nil {
 			return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 		}
 		same := old.Born == im.record.Born
-		if /*mutant:import-same*/ same || !replace || /*mutant:import-claimed*/ old.claimed() {
+		if /*mutant:import-same*/ same || !replace || /*mutant:import-claimed*/ old.Claimed() {
 			return seen, &ExistsError{Job: im.q.viewOf(ctx, old, where, kv)}
 		}
 		seen[where] = kv.ModRevision
@@ -248,49 +253,6 @@ func (im *importing) judge(ctx context.Context, r lane.Result, replace bool) (se
 	return seen, nil
 }
 
-func (q *Queue) viewOf(ctx context.Context, r *record, where place, kv *mvccpb.KeyValue) *Job {
-	return r.view(q.name, where, kv.ModRevision, time.Now(), q.presumedAlive(ctx))
-}
-
-// importSeen are the mod revisions of what was found under the ID, by place; 0 where
-// nothing was.
-type importSeen [3]int64
-
-// restore puts a job where it was, in the place of what was seen there.
-func (t txns) restore(im *importing, seen importSeen) (etcdkv.Txn, error) {
-	value, err := im.record.encode()
-	if err != nil {
-		return etcdkv.Txn{}, err
-	}
-	id := im.record.ID
-	txn := etcdkv.Txn{Origin: "import", InOrder: true} // a job's age is the revision that creates it
-	var opts []clientv3.OpOption
-	if im.where == inDone {
-		if im.lease == clientv3.NoLease {
-			return etcdkv.Txn{}, fmt.Errorf("keep job %s: a finished job needs a retention lease", id)
-		}
-		opts = append(opts, clientv3.WithLease(im.lease))
-	}
-	txn.Then = append(txn.Then, clientv3.OpPut(t.key(im.where, id), string(value), opts...))
-	for where := inJobs; where <= inDead; where++ {
-		key := t.key(where, id)
-		txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(key), "=", seen[where])) //mutant:import-seen
-		txn.Else = append(txn.Else, clientv3.OpGet(key))
-		if seen[where] != 0 && where != im.where {
-			txn.Then = append(txn.Then, clientv3.OpDelete(key))
-		}
-	}
-	t.besides(&txn, t.keys.Payload(id), string(im.line.Payload), seen)
-	t.besides(&txn, t.keys.Progress(id), im.note, seen)
-	return txn, nil
-}
-
-// besides puts what belongs to the job, or deletes what belonged to the one before.
-func (t txns) besides(txn *etcdkv.Txn, key, value string, seen importSeen) {
-	switch {
-	case value != "":
-		txn.Then = append(txn.Then, clientv3.OpPut(key, value))
-	case seen != importSeen{}:
-		txn.Then = append(txn.Then, clientv3.OpDelete(key))
-	}
+func (q *Queue) viewOf(ctx context.Context, r *job.Record, where job.Place, kv *mvccpb.KeyValue) *Job {
+	return view(r, q.name, where, kv.ModRevision, time.Now(), q.presumedAlive(ctx))
 }

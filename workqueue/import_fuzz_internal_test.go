@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 func exportedOf(where, record, rest string) []byte {
@@ -15,7 +17,7 @@ func exportedOf(where, record, rest string) []byte {
 // is not started again.
 func TestImportOfAStartedAtMostOnceJob(t *testing.T) {
 	for _, once := range []bool{false, true} {
-		line := exportedOf(places[inJobs], fmt.Sprintf(`{"v":1,"id":"x","born":"b","at_most_once":%t,"attempt":1,"owner":"a.0123456789abcdef","owner_rev":"7"}`, once), "")
+		line := exportedOf(places[job.InJobs], fmt.Sprintf(`{"v":1,"id":"x","born":"b","at_most_once":%t,"attempt":1,"owner":"a.0123456789abcdef","owner_rev":"7"}`, once), "")
 		im := &importing{q: &Queue{cfg: Config{}.withDefaults()}}
 		if err := im.read(line); err != nil {
 			t.Fatal(err)
@@ -23,7 +25,7 @@ func TestImportOfAStartedAtMostOnceJob(t *testing.T) {
 		if err := im.unclaim(By{Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}
-		if want := map[bool]place{false: inJobs, true: inDead}[once]; im.where != want || im.record.claimed() || (im.record.Outcome == outcomeDead) != once {
+		if want := map[bool]job.Place{false: job.InJobs, true: job.InDead}[once]; im.where != want || im.record.Claimed() || (im.record.Outcome == job.OutcomeDead) != once {
 			t.Errorf("at most once %t: in %d with outcome %q and owner %q, want %d", once, im.where, im.record.Outcome, im.record.Owner, want)
 		}
 	}
@@ -49,19 +51,19 @@ func FuzzImportLine(f *testing.F) {
 		if im.read(line) != nil {
 			return
 		}
-		started := im.record.claimed() && im.record.AtMostOnce
+		started := im.record.Claimed() && im.record.AtMostOnce
 		if err := im.unclaim(By{Actor: "test"}); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if im.record.claimed() || started && im.where == inJobs {
+		if im.record.Claimed() || started && im.where == job.InJobs {
 			t.Errorf("%q: owner %q, in %d", line, im.record.Owner, im.where)
 		}
 		im.lease = 1 // for those that are done
-		txn, err := testTxns(t, "/r/").restore(im, importSeen{})
+		txn, err := testTxns(t, "/r/").Restore(im.restored(), job.ImportSeen{})
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if _, err := decodeRecord(txn.Then[0].ValueBytes()); err != nil {
+		if _, err := job.Decode(txn.Then[0].ValueBytes()); err != nil {
 			t.Errorf("%q is put as %q: %v", line, txn.Then[0].ValueBytes(), err)
 		}
 		if im.note != "" && !json.Valid([]byte(im.note)) {

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -20,18 +21,18 @@ func init() {
 // restoring imports a job in the place of what is there, if anything.
 func restoring(state string, bare bool, over string) func(w *world) (etcdkv.Txn, error) {
 	return func(w *world) (etcdkv.Txn, error) {
-		var seen importSeen
+		var seen job.ImportSeen
 		if over != "" {
 			l := w.job(over)
-			seen[l.where] = l.rev
+			seen[l.Where] = l.Rev
 		}
 		r, where := jobIn(state)
 		r.Nonce = keyspace.NewNonce()
 		im := &importing{record: r, where: where, lease: w.lease}
-		if where != inDone && !bare {
+		if where != job.InDone && !bare {
 			r.Beside = 3
 			im.line.Payload, im.note = []byte("pay"), `{"w":"`+middleNonce+`"}`
 		}
-		return w.restore(im, seen)
+		return w.Restore(im.restored(), seen)
 	}
 }

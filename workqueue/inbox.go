@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/mirror"
 )
@@ -27,7 +28,7 @@ type inbox struct {
 	// has tells whether the session's book has a claim already; keep and forget tell it of
 	// the claims that are here, and unread of an entry that this program cannot read.
 	has    func(nonce string) bool
-	keep   func(snapshot)
+	keep   func(job.Snapshot)
 	forget func(nonce string)
 	unread func(kv *mvccpb.KeyValue)
 	// working are the attempts under way: as long as they last, the inbox is watched.
@@ -43,7 +44,7 @@ type inbox struct {
 // inboxEntry is one assigned job.
 type inboxEntry struct {
 	key string
-	at  snapshot
+	at  job.Snapshot
 	// begun: a handler has the job, or it is being given back, or handed in.
 	begun bool
 	// listed: it was there when the inbox was read, so its claim may be over by now.
@@ -56,15 +57,15 @@ var _, _ mirror.Sink = (*inbox)(nil), ownEntry{}
 func newInbox(q *Queue, s *coord.Session) *inbox {
 	return &inbox{
 		keys: q.keys, sid: s.ID(), prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
-		keep: func(at snapshot) {
+		keep: func(at job.Snapshot) {
 			// A session that is over keeps nothing: its lease ends the claim.
-			_ = inside.Of(s).Keep(at.record.Nonce, func(ctx context.Context) error {
-				return q.giveBack(ctx, s, at.record.ID, at.record.Nonce, unbegun("the session is closed"))
+			_ = inside.Of(s).Keep(at.Record.Nonce, func(ctx context.Context) error {
+				return q.giveBack(ctx, s, at.Record.ID, at.Record.Nonce, unbegun("the session is closed"))
 			})
 		},
 		has:    inside.Of(s).Book().Has,
 		forget: inside.Of(s).Book().Untrack,
-		unread: func(kv *mvccpb.KeyValue) { q.returnAssigned(s, kv, event{}) },
+		unread: func(kv *mvccpb.KeyValue) { q.returnAssigned(s, kv, job.Event{}) },
 	}
 }
 
@@ -137,7 +138,7 @@ func (b *inbox) listing() int64 {
 func (b *inbox) put(kv *mvccpb.KeyValue, listed bool) *inboxEntry {
 	key := string(kv.Key)
 	if old := b.entries[key]; old != nil {
-		if old.at.isFrom(kv) {
+		if old.at.IsFrom(kv) {
 			return old
 		}
 		b.drop(key, kv.ModRevision) // assigned anew: the earlier attempt is over
@@ -150,7 +151,7 @@ func (b *inbox) put(kv *mvccpb.KeyValue, listed bool) *inboxEntry {
 		b.unread(kv)
 		return nil
 	}
-	e := &inboxEntry{key: key, at: snapshot{record: r, where: inJobs, rev: kv.ModRevision}, listed: listed}
+	e := &inboxEntry{key: key, at: job.Snapshot{Record: r, Where: job.InJobs, Rev: kv.ModRevision}, listed: listed}
 	b.entries[key] = e
 	// An earlier worker of the session may have left it to the book: its result is on
 	// its way, and no second handler may run under its token.
@@ -163,8 +164,8 @@ func (b *inbox) put(kv *mvccpb.KeyValue, listed bool) *inboxEntry {
 // read returns the claim that an entry is, or nil: what cannot be read, lies under
 // another job's name, or is another session's claim is no assignment of this session,
 // and nothing is done in its name.
-func (b *inbox) read(kv *mvccpb.KeyValue) *record {
-	r, err := decodeRecord(kv.Value)
+func (b *inbox) read(kv *mvccpb.KeyValue) *job.Record {
+	r, err := job.Decode(kv.Value)
 	if err != nil || /*mutant:inbox-owner*/ r.Owner != b.sid || /*mutant:inbox-key*/ b.keys.Assigned(b.sid, r.ID) != string(kv.Key) {
 		return nil
 	}
@@ -181,7 +182,7 @@ func (b *inbox) drop(key string, rev int64) {
 	case e.claim != nil:
 		e.claim.takenFromInbox(rev)
 	default:
-		b.forget(e.at.record.Nonce)
+		b.forget(e.at.Record.Nonce)
 	}
 }
 
@@ -209,8 +210,8 @@ func (b *inbox) waiting() []*inboxEntry {
 // compare orders by when they were assigned, and within one Txn as in the queue,
 // nearly: the record does not say at which revision it was created.
 func (e *inboxEntry) compare(o *inboxEntry) int {
-	a, b := e.at.record, o.at.record
-	return cmp.Or(cmp.Compare(e.at.rev, o.at.rev), cmp.Compare(b.Priority, a.Priority),
+	a, b := e.at.Record, o.at.Record
+	return cmp.Or(cmp.Compare(e.at.Rev, o.at.Rev), cmp.Compare(b.Priority, a.Priority),
 		a.EnqueuedAt.Compare(b.EnqueuedAt), cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.ID, b.ID))
 }
 
@@ -272,10 +273,10 @@ func (b *inbox) close() {
 // whether it is current still, where that is not known.
 // What it reads counts only while the claim is current: a later job of that id has
 // another payload.
-func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at snapshot, listed bool) (*Claim, error) {
+func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at job.Snapshot, listed bool) (*Claim, error) {
 	c := q.newClaim(s, at)
-	if listed || at.record.Beside > 0 || at.record.Attempt > 1 {
-		id := at.record.ID
+	if listed || at.Record.Beside > 0 || at.Record.Attempt > 1 {
+		id := at.Record.ID
 		resp, err := q.store.Read(ctx, clientv3.OpGet(c.fence.Key),
 			clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
 		if err != nil {
@@ -287,19 +288,19 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at snapshot
 			}
 			return nil
 		}
-		if !at.isFrom(read(0)) { //mutant:inbox-beside
+		if !at.IsFrom(read(0)) { //mutant:inbox-beside
 			return nil, errMissed
 		}
-		if payload := read(1); at.record.Beside > 0 && payload != nil {
+		if payload := read(1); at.Record.Beside > 0 && payload != nil {
 			c.job.Payload = payload.Value
 		} else {
-			c.payloadLost = at.record.Beside > 0
+			c.payloadLost = at.Record.Beside > 0
 		}
 		if note := read(2); note != nil {
 			c.notes.load(note, c.job)
 		}
 	}
-	if err := inside.Of(s).Keep(at.record.Nonce, c.giveBack); err != nil {
+	if err := inside.Of(s).Keep(at.Record.Nonce, c.giveBack); err != nil {
 		return nil, err
 	}
 	return c, nil

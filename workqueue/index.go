@@ -2,14 +2,13 @@ package workqueue
 
 import (
 	"container/heap"
-	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/mirror"
 )
@@ -32,14 +31,14 @@ type index struct {
 	sessions    map[string]int64 // sid -> create revision
 	sessionsRev int64
 	deaths      []death // session ends of late, oldest first, for telling a cut from a pill
-	workers     map[string]workerRecord
+	workers     map[string]peer
 	workersGen  int
 	workersRev  int64         // of the last change among them, or of the list
 	claimTime   time.Duration // what a claim by this process takes of late
-	config      config
+	config      job.QueueConfig
 	configRev   int64
-	turns       int    // grows when the mode is dispatch, or may have been unseen
-	set         Config // what the config says of them
+	turns       int          // grows when the mode is dispatch, or may have been unseen
+	set         job.Settings // what the config says of them
 
 	listeners map[chan struct{}]struct{}
 	watchers  map[string]*watcher // id -> the latest claim of this process
@@ -56,8 +55,8 @@ type index struct {
 // change is what a mirror shows of a job that this process has claimed.
 type change struct {
 	gone bool
-	rev  int64   // it has happened by then
-	now  *record // what is there, nil when it is gone or cannot be read
+	rev  int64       // it has happened by then
+	now  *job.Record // what is there, nil when it is gone or cannot be read
 }
 
 // watcher is a claim that follows its job.
@@ -65,8 +64,8 @@ type watcher struct{ tell func(change) }
 
 // entry is one live job.
 type entry struct {
-	snapshot
-	rank rank
+	job.Snapshot
+	rank job.Rank
 	hash uint64
 
 	state     entryState
@@ -98,51 +97,11 @@ const (
 	entryOrphan
 )
 
-// workerRecord is the value of workers/<sid>.
-type workerRecord struct {
-	Nonce       string   `json:"w"`
-	Kinds       []string `json:"kinds,omitempty"` // empty: all
-	Concurrency int      `json:"concurrency"`
-	// Left marks the tombstone of a worker that serves the queue no more, although its
-	// session goes on.
-	Left bool `json:"left,omitempty"`
-
-	hash uint64
-	rev  int64 // its key's mod revision
-}
-
-func (w workerRecord) knows(kind string) bool {
-	return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind)
-}
-
-// config is the value of queues/<q>/config.
-type config struct {
-	Nonce  string `json:"w"`
-	Paused bool   `json:"paused,omitempty"`
-	Mode   string `json:"mode,omitempty"` // empty: claim
-	Actor  string `json:"actor,omitempty"`
-	Reason string `json:"reason,omitempty"`
-	// At is when Actor paused or resumed the queue.
-	At time.Time `json:"at,omitzero"`
-
-	// The settings, each as it was read: see settingFields.
-	Retention   json.RawMessage `json:"retention,omitempty"`
-	RetainJobs  json.RawMessage `json:"retain_jobs,omitempty"`
-	RetainBytes json.RawMessage `json:"retain_bytes,omitempty"`
-	Backoff     json.RawMessage `json:"backoff,omitempty"`
-	// SetBy changed the mode or the settings last, at SetAt.
-	SetBy     string    `json:"set_by,omitempty"`
-	SetReason string    `json:"set_reason,omitempty"`
-	SetAt     time.Time `json:"set_at,omitzero"`
-
-	extra map[string]json.RawMessage
-}
-
 func newIndex(space keyspace.Keyspace, queue string) *index {
 	x := &index{
 		keys: space.Queue(queue), space: space, now: time.Now,
 		jobs: map[string]*entry{}, ready: readyKinds{}, byOwner: map[string]map[*entry]struct{}{}, unread: map[string]error{},
-		sessions: map[string]int64{}, workers: map[string]workerRecord{},
+		sessions: map[string]int64{}, workers: map[string]peer{},
 		listeners: map[chan struct{}]struct{}{}, watchers: map[string]*watcher{},
 		empty: make(chan struct{}), running: map[string]int{}, handlers: map[string]int{}, pendingTo: map[string]burden{}, assigned: map[string]string{},
 	}
@@ -201,7 +160,7 @@ func (s jobSink) Apply(events []*clientv3.Event, _ int64) {
 
 // put takes one job's new value. Called with mu held.
 func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
-	r, err := decodeRecord(kv.Value)
+	r, err := job.Decode(kv.Value)
 	if err == nil && x.keys.Job(r.ID) != string(kv.Key) {
 		err = ErrUndecodable // it names another job: nothing may be done in its name
 	}
@@ -213,7 +172,7 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 	}
 	delete(x.unread, string(kv.Key))
 	if old := x.jobs[r.ID]; old != nil {
-		if old.isFrom(kv) {
+		if old.IsFrom(kv) {
 			return r.ID, true
 		}
 		x.detach(old)
@@ -221,8 +180,8 @@ func (x *index) put(kv *mvccpb.KeyValue) (id string, ok bool) {
 		x.empty = make(chan struct{})
 	}
 	e := &entry{
-		snapshot: snapshot{record: r, where: inJobs, rev: kv.ModRevision},
-		rank:     rank{r.Priority, kv.CreateRevision, r.Seq, r.ID},
+		Snapshot: job.Snapshot{Record: r, Where: job.InJobs, Rev: kv.ModRevision},
+		rank:     job.Rank{Priority: r.Priority, CreateRev: kv.CreateRevision, Seq: r.Seq, ID: r.ID},
 		hash:     hash64(r.ID),
 	}
 	x.jobs[r.ID] = e
@@ -259,16 +218,16 @@ func (x *index) tell(id string, ch change) {
 
 // attach puts an entry where its record says. Called with mu held.
 func (x *index) attach(e *entry) {
-	r := e.record
+	r := e.Record
 	switch {
-	case r.claimed():
+	case r.Claimed():
 		e.state, e.owner = entryHeld, r.Owner
 		if x.byOwner[r.Owner] == nil {
 			x.byOwner[r.Owner] = map[*entry]struct{}{}
 		}
 		x.byOwner[r.Owner][e] = struct{}{}
 		x.markOrphan(e)
-	case r.due(x.now()):
+	case r.Due(x.now()):
 		x.makeReady(e, entryReady)
 	default:
 		e.state = entryScheduled
@@ -300,10 +259,10 @@ func (x *index) makeReady(e *entry, s entryState) {
 // markOrphan makes a held job an orphan once its owner is surely gone: its session is
 // not there, and the sessions mirror is not behind the claim.
 func (x *index) markOrphan(e *entry) {
-	if e.state != entryHeld || x.lives(e.record.Owner, e.record.OwnerRev) {
+	if e.state != entryHeld || x.lives(e.Record.Owner, e.Record.OwnerRev) {
 		return
 	}
-	if x.sessionsRev >= e.rev { //mutant:orphan-seen
+	if x.sessionsRev >= e.Rev { //mutant:orphan-seen
 		x.makeReady(e, entryOrphan)
 	}
 }
@@ -315,7 +274,7 @@ func (x *index) lives(sid string, rev int64) bool {
 
 // promote moves scheduled jobs whose time has come.
 func (x *index) promote(now time.Time) {
-	for len(x.scheduled) > 0 && x.scheduled[0].record.due(now) {
+	for len(x.scheduled) > 0 && x.scheduled[0].Record.Due(now) {
 		x.makeReady(heap.Pop(&x.scheduled).(*entry), entryReady)
 	}
 }
@@ -353,7 +312,7 @@ func (x *index) follow(id string, rev int64, f func(change)) (stop func()) {
 	w := &watcher{tell: f}
 	x.watchers[id] = w
 	if e := x.jobs[id]; e != nil {
-		f(change{rev: e.rev, now: e.record})
+		f(change{rev: e.Rev, now: e.Record})
 	} else {
 		f(change{gone: true, rev: rev + 1})
 	}
@@ -370,7 +329,7 @@ func (x *index) follow(id string, rev int64, f func(change)) (stop func()) {
 type schedule []*entry
 
 func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].record.RunAt.Before(s[j].record.RunAt) }
+func (s schedule) Less(i, j int) bool { return s[i].Record.RunAt.Before(s[j].Record.RunAt) }
 func (s schedule) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
 	s[i].heapIndex, s[j].heapIndex = i, j

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -50,42 +51,42 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) 
 	if err != nil {
 		return nil, looked{}, err
 	}
-	seen := looked{rev: cmp.Or(at, resp.Header.Revision), created: l.created}
-	if l.record == nil {
+	seen := looked{rev: cmp.Or(at, resp.Header.Revision), created: l.Created}
+	if l.Record == nil {
 		return nil, seen, ErrNotFound
 	}
 	lives := func(string, int64) bool { return true }
-	if l.record.claimed() && owners {
+	if l.Record.Claimed() && owners {
 		// As of the same revision: an owner that has closed the job since, and ended, left
 		// no orphan.
-		alive, err := q.ownerLives(ctx, l.record.Owner, l.record.OwnerRev, clientv3.WithRev(seen.rev))
+		alive, err := q.ownerLives(ctx, l.Record.Owner, l.Record.OwnerRev, clientv3.WithRev(seen.rev))
 		if err != nil {
 			return nil, looked{}, err
 		}
 		lives = func(string, int64) bool { return alive }
 	}
-	j := l.record.view(q.name, l.where, l.rev, time.Now(), lives)
-	if kvs := resp.Responses[3].GetResponseRange().Kvs; len(kvs) == 1 && l.record.Beside > 0 {
+	j := view(l.Record, q.name, l.Where, l.Rev, time.Now(), lives)
+	if kvs := resp.Responses[3].GetResponseRange().Kvs; len(kvs) == 1 && l.Record.Beside > 0 {
 		j.Payload = kvs[0].Value
 	}
 	if kvs := resp.Responses[4].GetResponseRange().Kvs; len(kvs) == 1 {
-		var n note
+		var n job.Note
 		if json.Unmarshal(kvs[0].Value, &n) == nil {
-			j.Progress, j.Checkpoint = n.progress(), n.checkpoint()
+			j.Progress, j.Checkpoint = n.ProgressBytes(), n.CheckpointBytes()
 		}
 	}
 	return j, seen, nil
 }
 
 // find is locate, which refuses a record that names another job than its key.
-func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (snapshot, *clientv3.TxnResponse, error) {
+func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (job.Snapshot, *clientv3.TxnResponse, error) {
 	return q.findAt(ctx, 0, id, more...)
 }
 
-func (q *Queue) findAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (snapshot, *clientv3.TxnResponse, error) {
+func (q *Queue) findAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (job.Snapshot, *clientv3.TxnResponse, error) {
 	l, resp, err := q.locateAt(ctx, rev, id, more...)
-	if err == nil && l.record != nil && l.record.ID != id {
-		return snapshot{}, nil, fmt.Errorf("%w: %s names job %q", ErrUndecodable, q.txns.key(l.where, id), l.record.ID)
+	if err == nil && l.Record != nil && l.Record.ID != id {
+		return job.Snapshot{}, nil, fmt.Errorf("%w: %s names job %q", ErrUndecodable, q.txns.Key(l.Where, id), l.Record.ID)
 	}
 	return l, resp, err
 }
@@ -109,21 +110,21 @@ func (j *Job) ReadKey(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (bool, error)
 		return false, nil
 	}
 	p, ok := keys.Parse(string(kv.Key))
-	where := inJobs
+	where := job.InJobs
 	switch {
 	case ok && p.Kind == "jobs":
 	case ok && p.Kind == "done":
-		where = inDone
+		where = job.InDone
 	case ok && p.Kind == "dead":
-		where = inDead
+		where = job.InDead
 	default:
 		return false, nil
 	}
-	r, err := txns{keys: keys.Queue(p.Queue), space: keys}.decode(where, kv)
+	r, err := job.Txns{Keys: keys.Queue(p.Queue), Space: keys}.Decode(where, kv)
 	if err != nil {
 		return false, fmt.Errorf("read %s: %w", kv.Key, err)
 	}
-	*j = *r.view(p.Queue, where, kv.ModRevision, time.Now(), func(string, int64) bool { return true })
+	*j = *view(r, p.Queue, where, kv.ModRevision, time.Now(), func(string, int64) bool { return true })
 	return true, nil
 }
 

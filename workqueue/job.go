@@ -3,12 +3,10 @@ package workqueue
 import (
 	"bytes"
 	"maps"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // State is what a user sees of where a job stands.
@@ -17,21 +15,21 @@ type State string
 // The states of a job. Ready, scheduled, retry, claimed and orphan jobs are live.
 const (
 	// StateReady jobs can be claimed now.
-	StateReady State = "ready"
+	StateReady = State(job.StateReady)
 	// StateScheduled jobs wait for their RunAt.
-	StateScheduled State = "scheduled"
+	StateScheduled = State(job.StateScheduled)
 	// StateRetry jobs wait for their next attempt after a failure or a loss.
-	StateRetry State = "retry"
+	StateRetry = State(job.StateRetry)
 	// StateClaimed jobs have an owner whose session lives.
-	StateClaimed State = "claimed"
+	StateClaimed = State(job.StateClaimed)
 	// StateOrphan jobs have an owner whose session is gone: claimable again.
-	StateOrphan State = "orphan"
+	StateOrphan = State(job.StateOrphan)
 	// StateDone jobs were completed.
-	StateDone State = "done"
+	StateDone = State(job.StateDone)
 	// StateDead jobs failed for good and wait for somebody to act.
-	StateDead State = "dead"
+	StateDead = State(job.StateDead)
 	// StateCancelled jobs were cancelled.
-	StateCancelled State = "cancelled"
+	StateCancelled = State(job.StateCancelled)
 )
 
 // Live tells whether a job in this state still has to be worked.
@@ -42,22 +40,6 @@ func (s State) Live() bool {
 	}
 	return true
 }
-
-// The outcomes in the audit trail of a job, and of a job that is over.
-const (
-	outcomeCompleted = "completed" // the result was accepted
-	outcomeFailed    = "failed"    // the handler returned an error, panicked, or timed out
-	outcomeLost      = "lost"      // the owner's session ended first
-	outcomeReleased  = "released"  // given back, counted as nothing
-	outcomeSnoozed   = "snoozed"   // put off by the handler, counted as nothing
-	outcomeCancelled = "cancelled" // by the handler or by somebody else
-	outcomeDead      = "dead"      // failed for good
-	outcomeRequeued  = "requeued"  // brought back by somebody
-	outcomeBroken    = "broken"    // the claim was broken by somebody
-	outcomeBuried    = "buried"    // moved to dead by somebody
-	outcomeEdited    = "edited"    // described anew by somebody
-	outcomeMoved     = "moved"     // to another queue by somebody
-)
 
 // Attempt is one entry of a job's audit trail.
 type Attempt struct {
@@ -86,15 +68,6 @@ type Attempt struct {
 	Counted bool `json:"counted,omitempty"`
 	// Repeated is how many equal entries before this one were collapsed into it.
 	Repeated int `json:"repeated,omitempty"`
-}
-
-// repeats tells whether b says nothing that a did not say, apart from when.
-func (a Attempt) repeats(b Attempt) bool {
-	switch b.Outcome {
-	case outcomeSnoozed, outcomeReleased:
-		return a.Outcome == b.Outcome && a.Owner == b.Owner && a.Error == b.Error && a.Actor == b.Actor && a.Reason == b.Reason
-	}
-	return false
 }
 
 // Job is a snapshot of one job. It does not change when the job does.
@@ -152,77 +125,37 @@ type Job struct {
 // a later job of the same ID. Give it to systems outside etcd.
 func (j *Job) IdempotencyKey() string { return j.ID + "-" + j.Born }
 
-// place is the directory that a record is in.
-type place int
-
-const (
-	inJobs place = iota
-	inDone
-	inDead
-)
-
 // view makes the public snapshot. It shares no memory with the record: a handler
 // may change what it was given, and the record may be written again afterwards.
 // ownerLives is asked only for claimed jobs.
-func (r *record) view(queue string, where place, rev int64, now time.Time, ownerLives func(sid string, rev int64) bool) *Job {
+func view(r *job.Record, queue string, where job.Place, rev int64, now time.Time, ownerLives func(sid string, rev int64) bool) *Job {
 	j := &Job{
 		Queue: queue, ID: r.ID, Born: r.Born, Kind: r.Kind,
-		Payload: bytes.Clone(r.payload()), PayloadSize: r.Beside, Labels: maps.Clone(r.Labels), Trace: maps.Clone(r.Trace),
+		Payload: bytes.Clone(r.PayloadBytes()), PayloadSize: r.Beside, Labels: maps.Clone(r.Labels), Trace: maps.Clone(r.Trace),
 		Priority: r.Priority, RunAt: r.RunAt, Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
-		MaxAttempts: r.maxAttempts(), MaxLosses: r.maxLosses(), AtMostOnce: r.AtMostOnce,
+		MaxAttempts: r.AttemptLimit(), MaxLosses: r.LossLimit(), AtMostOnce: r.AtMostOnce,
 		Attempt: r.Attempt, Failures: r.Failures, Losses: r.Losses, Revision: rev,
 		EnqueuedAt: r.EnqueuedAt, ClaimedAt: r.ClaimedAt, FinishedAt: r.FinishedAt,
-		Result: bytes.Clone(r.result()), Error: r.Error, Attempts: slices.Clone(r.Attempts), LogTotal: r.LogTotal,
+		Result: bytes.Clone(r.ResultBytes()), Error: r.Error, Attempts: attemptsOf(r.Attempts), LogTotal: r.LogTotal,
 	}
 	if r.Beside == 0 {
 		j.PayloadSize = len(j.Payload)
 	}
-	j.State = r.state(where, now, ownerLives)
-	if r.claimed() && where == inJobs {
+	j.State = State(r.State(where, now, ownerLives))
+	if r.Claimed() && where == job.InJobs {
 		j.Owner, j.Token = r.Owner, coord.Token(rev)
 	}
 	return j
 }
 
-func (r *record) state(where place, now time.Time, ownerLives func(string, int64) bool) State {
-	switch {
-	case where == inDead:
-		return StateDead
-	case where == inDone && r.Outcome == outcomeCancelled:
-		return StateCancelled
-	case where == inDone:
-		return StateDone
-	case r.claimed() && ownerLives(r.Owner, r.OwnerRev):
-		return StateClaimed
-	case r.claimed():
-		return StateOrphan
-	case r.due(now):
-		return StateReady
+// attemptsOf makes the public trail.
+func attemptsOf(log []job.Attempt) []Attempt {
+	var out []Attempt
+	for _, a := range log {
+		out = append(out, Attempt{
+			Attempt: a.Attempt, Owner: a.Owner, Token: coord.Token(a.Token), ClaimedAt: a.ClaimedAt, EndedAt: a.EndedAt, Outcome: a.Outcome,
+			Error: a.Error, Actor: a.Actor, Reason: a.Reason, From: a.From, Counted: a.Counted, Repeated: a.Repeated,
+		})
 	}
-	if r.retrying(now) {
-		return StateRetry
-	}
-	return StateScheduled
-}
-
-// retrying tells whether an open job waits for its next attempt after a failure or a loss.
-func (r *record) retrying(now time.Time) bool {
-	n := len(r.Attempts)
-	if r.claimed() || r.due(now) || n == 0 {
-		return false
-	}
-	return r.Attempts[n-1].Outcome == outcomeFailed || r.Attempts[n-1].Outcome == outcomeLost
-}
-
-// fieldNames lists the JSON names of a struct.
-func fieldNames[T any]() map[string]struct{} {
-	names := map[string]struct{}{}
-	t := reflect.TypeFor[T]()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name != "" {
-			names[name] = struct{}{}
-		}
-	}
-	return names
+	return out
 }

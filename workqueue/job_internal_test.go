@@ -1,8 +1,11 @@
 package workqueue
 
 import (
+	"bytes"
 	"slices"
 	"testing"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 func TestViewNamesTheState(t *testing.T) {
@@ -13,10 +16,10 @@ func TestViewNamesTheState(t *testing.T) {
 		last  string
 		want  State
 	}{
-		{"open, due", nobody, outcomeFailed, StateReady},
-		{"open, later", nobody, outcomeFailed, StateRetry},
-		{"open, later", nobody, outcomeLost, StateRetry},
-		{"open, later", nobody, outcomeSnoozed, StateScheduled},
+		{"open, due", nobody, job.OutcomeFailed, StateReady},
+		{"open, later", nobody, job.OutcomeFailed, StateRetry},
+		{"open, later", nobody, job.OutcomeLost, StateRetry},
+		{"open, later", nobody, job.OutcomeSnoozed, StateScheduled},
 		{"open, later", nobody, "", StateScheduled},
 		{"claimed", alive, "", StateClaimed},
 		{"claimed", nobody, "", StateOrphan},
@@ -25,9 +28,9 @@ func TestViewNamesTheState(t *testing.T) {
 	} {
 		r, where := jobIn(tc.state)
 		if r.Attempts = nil; tc.last != "" {
-			r.Attempts = []Attempt{{Outcome: tc.last}}
+			r.Attempts = []job.Attempt{{Outcome: tc.last}}
 		}
-		j := r.view("q", where, 42, testNow, tc.lives)
+		j := view(r, "q", where, 42, testNow, tc.lives)
 		if j.State != tc.want {
 			t.Errorf("%s after %q: got %s, want %s", tc.state, tc.last, j.State, tc.want)
 		}
@@ -36,13 +39,33 @@ func TestViewNamesTheState(t *testing.T) {
 		}
 	}
 	r, where := jobIn("done")
-	r.Outcome = outcomeCancelled
-	if got := r.view("q", where, 1, testNow, nobody).State; got != StateCancelled {
+	r.Outcome = job.OutcomeCancelled
+	if got := view(r, "q", where, 1, testNow, nobody).State; got != StateCancelled {
 		t.Errorf("got %s, want cancelled", got)
 	}
 	for _, s := range allStates {
 		if over := slices.Contains([]State{StateDone, StateDead, StateCancelled}, s); s.Live() == over {
 			t.Errorf("%s is live: %v", s, s.Live())
 		}
+	}
+}
+
+// Whoever is given a snapshot may do with it what they like.
+func TestASnapshotSharesNothingWithTheRecord(t *testing.T) {
+	r, _ := jobIn("done")
+	r.Labels, r.Trace = map[string]string{"team": "a"}, map[string]string{"traceparent": "00-1"}
+	r.Payload = []byte(`{"n":1}`)
+	before, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := view(r, "q", job.InDone, 1, testNow, nobody)
+	clear(j.Payload)
+	clear(j.Result)
+	clear(j.Labels)
+	clear(j.Trace)
+	clear(j.Attempts)
+	if after, _ := r.Encode(); !bytes.Equal(before, after) {
+		t.Error("the record changed with its snapshot")
 	}
 }

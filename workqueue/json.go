@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/usercode"
 )
 
@@ -81,7 +82,7 @@ func HandleJSON[In, Out any](m *Mux, kind string, f func(ctx context.Context, c 
 // toJSON is encodeJSON for a value of the caller's, whose methods may panic.
 func toJSON(v any) (b []byte, err error) {
 	err = usercode.Call(func() error {
-		b, err = encodeJSON(v)
+		b, err = job.EncodeJSON(v)
 		return err
 	})
 	return b, err

@@ -8,57 +8,22 @@ import (
 	"unicode/utf8"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// The caps that keep every closing Txn within what etcd takes (1.5 MiB).
+// The caps on what users hand in. Those of the record itself are with it.
 const (
 	defaultMaxPayload = 256 << 10
-	// MaxResult bounds a result, in bytes.
-	MaxResult = 256 << 10
+	// MaxResult bounds a result: 256 KiB.
+	MaxResult = job.MaxResult
 	// maxProgress bounds a progress report and a checkpoint each.
 	maxProgress  = 64 << 10
-	inlineLimit  = 1 << 10
 	hardPayload  = 900 << 10
-	maxError     = 1 << 10
 	maxLabels    = 32
 	maxLabelText = 256
 	maxReason    = 256
-	// maxTimeout bounds every duration, so that sums of them, and of times with them, are
-	// far from overflowing. For people it is for ever.
-	maxTimeout = 100 * 365 * 24 * time.Hour
-	// maxPeriod bounds the pauses of what is done again and again.
-	maxPeriod = 24 * time.Hour
-	// maxCount bounds every count: the largest that JSON keeps wherever it is read.
-	maxCount = 1 << 53
 )
-
-// span is a duration of a config and what it may be. Zero is never refused: it means
-// the default.
-type span struct {
-	field       string
-	d           time.Duration
-	least, most time.Duration
-	zero        string // What 0 means
-}
-
-// checkSpans refuses the first that is out of its bounds.
-func checkSpans(spans ...span) error {
-	for _, s := range spans {
-		if s.d == 0 || s.d >= s.least && s.d <= s.most {
-			continue
-		}
-		least, most := s.least.String(), s.most.String()
-		switch s.most {
-		case maxTimeout:
-			most = "100 years"
-		case maxPeriod:
-			most = "24h"
-		}
-		return &coord.InputError{Field: s.field, Value: s.d.String(), Reason: fmt.Sprintf("it is between %s and %s; 0 means %s", least, most, s.zero)}
-	}
-	return nil
-}
 
 func checkSize(field string, n, limit int) error {
 	if n <= limit { //mutant:payload-size
@@ -93,11 +58,11 @@ func (p Params) validate(maxPayload int) error {
 		field string
 		n     int
 	}{{"max attempts", p.MaxAttempts}, {"max losses", p.MaxLosses}} {
-		if c.n < 0 || int64(c.n) > maxCount {
+		if c.n < 0 || int64(c.n) > job.MaxCount {
 			return &coord.InputError{Field: c.field, Value: strconv.Itoa(c.n), Reason: "it must not be negative, nor above 2^53; 0 means the default"}
 		}
 	}
-	if p.Timeout < 0 || p.Timeout > maxTimeout {
+	if p.Timeout < 0 || p.Timeout > job.MaxTimeout {
 		return &coord.InputError{Field: "timeout", Value: p.Timeout.String(), Reason: "it must be between 0, which means the worker's, and 100 years"}
 	}
 	if y := p.RunAt.UTC().Year(); !p.RunAt.IsZero() && (y < 1970 || y > 9999) {

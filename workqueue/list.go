@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/usercode"
 )
@@ -52,15 +53,15 @@ func (f Filter) validate() error {
 
 var allStates = []State{StateReady, StateScheduled, StateRetry, StateClaimed, StateOrphan, StateDone, StateDead, StateCancelled}
 
-func (f Filter) wants(where place) bool {
+func (f Filter) wants(where job.Place) bool {
 	if len(f.States) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(f.States, func(s State) bool {
 		switch where {
-		case inDead:
+		case job.InDead:
 			return s == StateDead
-		case inDone:
+		case job.InDone:
 			return s == StateDone || s == StateCancelled
 		}
 		return s.Live()
@@ -69,14 +70,14 @@ func (f Filter) wants(where place) bool {
 
 // wantsOwners tells whether it matters who is alive: without it, sessions need not be
 // readable.
-func (f Filter) wantsOwners(where place) bool {
-	return where == inJobs && (len(f.States) == 0 || slices.Contains(f.States, StateClaimed) || slices.Contains(f.States, StateOrphan))
+func (f Filter) wantsOwners(where job.Place) bool {
+	return where == job.InJobs && (len(f.States) == 0 || slices.Contains(f.States, StateClaimed) || slices.Contains(f.States, StateOrphan))
 }
 
 // wantsHead tells what the head alone can tell.
-func (f Filter) wantsHead(h *head, s State) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, s)) && (f.Kind == "" || f.Kind == string(h.kind)) &&
-		(f.ID == "" || f.ID == string(h.id))
+func (f Filter) wantsHead(h *job.Head, s State) bool {
+	return (len(f.States) == 0 || slices.Contains(f.States, s)) && (f.Kind == "" || f.Kind == string(h.Kind)) &&
+		(f.ID == "" || f.ID == string(h.ID))
 }
 
 // wantsJob tells the rest.
@@ -194,16 +195,16 @@ func namesText(queues []string) string {
 // directory is where some records of a queue are.
 type directory struct {
 	queue  string
-	txns   txns
-	where  place
+	txns   job.Txns
+	where  job.Place
 	prefix string
 }
 
 // directoriesOf lists where the records of a queue are, in the order of a list.
 func directoriesOf(keys keyspace.Keyspace, queue string) []directory {
 	q := keys.Queue(queue)
-	t := txns{keys: q, space: keys}
-	return []directory{{queue, t, inJobs, q.Jobs()}, {queue, t, inDead, q.DeadJobs()}, {queue, t, inDone, q.DoneJobs()}}
+	t := job.Txns{Keys: q, Space: keys}
+	return []directory{{queue, t, job.InJobs, q.Jobs()}, {queue, t, job.InDead, q.DeadJobs()}, {queue, t, job.InDone, q.DoneJobs()}}
 }
 
 // listing is one directory of a list.
@@ -221,7 +222,7 @@ type listing struct {
 // row is a job of a listing: its record, or what was made of it already.
 type row struct {
 	kv   *mvccpb.KeyValue
-	rank rank
+	rank job.Rank
 	job  *Job
 }
 
@@ -231,7 +232,7 @@ func listings(keys keyspace.Keyspace, queues []string, f Filter) (all []*listing
 	for _, name := range queues {
 		for _, d := range directoriesOf(keys, name) {
 			if f.ID != "" {
-				d.prefix = d.txns.key(d.where, f.ID) // others that begin like it are told by their heads
+				d.prefix = d.txns.Key(d.where, f.ID) // others that begin like it are told by their heads
 			}
 			if f.wants(d.where) {
 				all = append(all, &listing{directory: d, f: f, now: now})
@@ -266,7 +267,7 @@ func unreadable(prefix string, err error) error {
 }
 
 // full tells that nothing better can come: dead and done jobs come in their order.
-func (l *listing) full() bool { return l.limit > 0 && l.where != inJobs && len(l.rows) >= l.limit }
+func (l *listing) full() bool { return l.limit > 0 && l.where != job.InJobs && len(l.rows) >= l.limit }
 
 func (l *listing) take(kv *mvccpb.KeyValue) {
 	if l.full() {
@@ -275,15 +276,15 @@ func (l *listing) take(kv *mvccpb.KeyValue) {
 	if l.f.Read != nil {
 		*l.f.Read++
 	}
-	h, err := l.txns.headOf(l.where, kv)
+	h, err := l.txns.HeadOf(l.where, kv)
 	if err != nil {
 		l.errs = append(l.errs, fmt.Errorf("read %s: %w", kv.Key, err))
 		return
 	}
-	if !l.f.wantsHead(&h, h.state(l.where, l.now, l.lives)) {
+	if !l.f.wantsHead(&h, State(h.State(l.where, l.now, l.lives))) {
 		return
 	}
-	rank := h.rank(kv)
+	rank := h.Rank(kv)
 	if l.hopeless(rank) {
 		return
 	}
@@ -301,15 +302,15 @@ func (l *listing) take(kv *mvccpb.KeyValue) {
 }
 
 // hopeless tells that the limit is reached by better ones.
-func (l *listing) hopeless(r rank) bool {
-	return l.where == inJobs && l.limit > 0 && len(l.rows) >= l.limit && !r.before(l.rows[0].rank)
+func (l *listing) hopeless(r job.Rank) bool {
+	return l.where == job.InJobs && l.limit > 0 && len(l.rows) >= l.limit && !r.Before(l.rows[0].rank)
 }
 
 // add keeps a row. With a limit, the rows of live jobs are a heap with the worst one on
 // top, which makes room.
 func (l *listing) add(r row) {
 	switch {
-	case l.where != inJobs || l.limit == 0:
+	case l.where != job.InJobs || l.limit == 0:
 		l.rows = append(l.rows, r)
 	case len(l.rows) < l.limit:
 		heap.Push(&l.rows, r)
@@ -323,17 +324,17 @@ func (l *listing) add(r row) {
 type rows []row
 
 func (r rows) Len() int           { return len(r) }
-func (r rows) Less(i, j int) bool { return r[j].rank.before(r[i].rank) }
+func (r rows) Less(i, j int) bool { return r[j].rank.Before(r[i].rank) }
 func (r rows) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
 func (r *rows) Push(x any)        { *r = append(*r, x.(row)) }
 func (r *rows) Pop() any          { panic("rows only grow") }
 
 func (l *listing) decode(kv *mvccpb.KeyValue) (*Job, error) {
-	r, err := l.txns.decode(l.where, kv)
+	r, err := l.txns.Decode(l.where, kv)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", kv.Key, err)
 	}
-	return r.view(l.queue, l.where, kv.ModRevision, l.now, l.lives), nil
+	return view(r, l.queue, l.where, kv.ModRevision, l.now, l.lives), nil
 }
 
 // yield hands the directory on, up to limit jobs: how many, and whether the caller wants more.
@@ -343,9 +344,9 @@ func (l *listing) yield(limit int, yield func(*Job, error) bool) (n int, more bo
 			return 0, false
 		}
 	}
-	if l.where == inJobs {
+	if l.where == job.InJobs {
 		slices.SortFunc(l.rows, func(a, b row) int {
-			if a.rank.before(b.rank) {
+			if a.rank.Before(b.rank) {
 				return -1
 			}
 			return 1

@@ -34,7 +34,7 @@ func TestAJobWithoutItsPayloadIsBuriedBehindItsCaller(t *testing.T) {
 		}
 		return etcdtest.Fate{}
 	})
-	s := session(t, p.own, p.root, 20*time.Second)
+	s := Owner(t, p.own, p.root, 20*time.Second)
 	var err error
 	for err = workqueue.ErrEmpty; errors.Is(err, workqueue.ErrEmpty); {
 		_, err = p.q.Claim(bounded(t), s)

@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -27,24 +26,24 @@ func (qs Queues) Decode(kv *mvccpb.KeyValue, ownerLives func(sid string, rev int
 		return nil, err
 	}
 	p, ok := keys.Parse(string(kv.Key))
-	where, known := map[string]place{"jobs": inJobs, "done": inDone, "dead": inDead}[p.Kind]
+	where, known := map[string]job.Place{"jobs": job.InJobs, "done": job.InDone, "dead": job.InDead}[p.Kind]
 	if !ok || !known {
 		return nil, &coord.InputError{Field: "key", Value: string(kv.Key), Reason: "it is no key of a job"}
 	}
-	r, err := txns{keys: keys.Queue(p.Queue), space: keys}.decode(where, kv)
+	r, err := job.Txns{Keys: keys.Queue(p.Queue), Space: keys}.Decode(where, kv)
 	if err != nil {
 		return nil, err
 	}
 	if ownerLives == nil {
 		ownerLives = func(string, int64) bool { return true }
 	}
-	return r.view(p.Queue, where, kv.ModRevision, time.Now(), ownerLives), nil
+	return view(r, p.Queue, where, kv.ModRevision, time.Now(), ownerLives), nil
 }
 
 // Bury moves a job that waits to the dead letters, with By.Reason as its error. It
 // returns as Cancel does; a claimed job is not its to bury: see BreakClaim.
 func (q *Queue) Bury(ctx context.Context, id string, by By) (*Job, error) {
-	return q.intervene(ctx, id, verbBury, by)
+	return q.intervene(ctx, id, job.VerbBury, by)
 }
 
 // Salvage makes a dead letter of a record that cannot be read, wherever it lies under
@@ -67,7 +66,7 @@ func (q *Queue) Salvage(ctx context.Context, id string, by By) (*Job, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	found := 0
-	for where := inJobs; where <= inDead; where++ {
+	for where := job.InJobs; where <= job.InDead; where++ {
 		for _, kv := range resp.Responses[where].GetResponseRange().Kvs {
 			found++
 			if kv.ModRevision == by.Revision {
@@ -81,8 +80,8 @@ func (q *Queue) Salvage(ctx context.Context, id string, by By) (*Job, error) {
 	return nil, conflict(what, fmt.Errorf("it is not at revision %d any more", by.Revision))
 }
 
-func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *mvccpb.KeyValue, by By) (*Job, error) {
-	_, why := q.txns.decode(where, kv)
+func (q *Queue) salvage(ctx context.Context, what, id string, where job.Place, kv *mvccpb.KeyValue, by By) (*Job, error) {
+	_, why := q.txns.Decode(where, kv)
 	switch {
 	case why == nil:
 		return nil, fmt.Errorf("%s: %w: it can be read", what, ErrNotApplicable)
@@ -91,9 +90,9 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *m
 	case len(kv.Value) > maxSalvage:
 		return nil, fmt.Errorf("%s: %w: it has %d bytes, at most %d can be kept", what, ErrNotApplicable, len(kv.Value), maxSalvage)
 	}
-	e := event{now: time.Now(), nonce: keyspace.NewNonce(), by: by}
-	r := salvaged(id, kv.Value, why, e)
-	txn, err := q.txns.salvage(kv, where, r)
+	e := job.Event{Now: time.Now(), Nonce: keyspace.NewNonce(), By: by.inner()}
+	r := job.Salvaged(id, kv.Value, why, e)
+	txn, err := q.txns.Salvage(kv, where, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -102,7 +101,7 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *m
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", what, err)
 	case done.Succeeded:
-		return r.view(q.name, inDead, done.Revision, e.now, nobody), nil
+		return view(r, q.name, job.InDead, done.Revision, e.Now, nobody), nil
 	case done.Get(1) != nil:
 		return nil, fmt.Errorf("%s: %w: there is a dead letter of that id already", what, ErrNotApplicable)
 	}
@@ -111,50 +110,3 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where place, kv *m
 
 // maxSalvage bounds what is kept of a record, in bytes, so that its base64 fits.
 const maxSalvage = 512 << 10
-
-// salvaged makes a dead letter of what cannot be read. A record that is sound but for
-// its head, its name, its owner or its counts, as after an edit by hand, keeps all its
-// other fields; of any other one the payload is all that was there.
-func salvaged(id string, value []byte, why error, e event) *record {
-	r, err := parseRecord(value)
-	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(value), []byte("{")) {
-		r = &record{}
-		r.setPayload(value)
-	}
-	r.Nonce, r.ID = e.nonce, id
-	if r.Born == "" {
-		r.Born = e.nonce
-	}
-	r.mendNumbers()
-	r.Owner, r.OwnerRev, r.ClaimedAt, r.Assigned = "", 0, time.Time{}, false
-	r.log(Attempt{EndedAt: stamp(e.now), Outcome: outcomeBuried, Error: why.Error(), Actor: e.by.Actor, Reason: e.by.Reason})
-	r.bury(e, why.Error())
-	return r
-}
-
-// salvage puts the dead letter in the record's place. The guard refuses when somebody
-// wrote the record meanwhile; a record without a head nonce is guarded by its revision
-// alone. The second compare keeps a dead letter of that id from being overwritten.
-func (t txns) salvage(kv *mvccpb.KeyValue, where place, r *record) (etcdkv.Txn, error) {
-	value, err := r.encode()
-	if err != nil {
-		return etcdkv.Txn{}, err
-	}
-	from, dead := string(kv.Key), t.keys.Dead(r.ID)
-	txn := etcdkv.Txn{
-		Origin: "repair",
-		If:     coord.Fence{Key: from, Token: coord.Token(kv.ModRevision), Nonce: keyspace.NonceOf(kv.Value)}.Cmps(), //mutant:salvage-guard
-		Then:   []clientv3.Op{clientv3.OpPut(dead, string(value))},
-		Else:   []clientv3.Op{clientv3.OpGet(from)},
-	}
-	if where != inDead {
-		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(dead), "=", 0))
-		txn.Then = append(txn.Then, clientv3.OpDelete(from))
-		txn.Else = append(txn.Else, clientv3.OpGet(dead))
-	}
-	if was, err := parseRecord(kv.Value); err == nil {
-		was.ID = r.ID // it may name another job
-		t.emptyInbox(&txn, snapshot{record: was})
-	}
-	return txn, nil
-}

@@ -2,12 +2,11 @@ package workqueue
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // MendConfig replaces a config of the queue that cannot be read. The new one pauses
@@ -31,12 +30,12 @@ func (q *Queue) MendConfig(ctx context.Context, by By) error {
 	if len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != by.Revision {
 		return conflict(what, fmt.Errorf("it is not at revision %d any more", by.Revision))
 	}
-	if _, err := decodeConfig(resp.Kvs[0].Value); err == nil {
+	if _, err := job.DecodeConfig(resp.Kvs[0].Value); err == nil {
 		return fmt.Errorf("%s: %w: it can be read", what, ErrNotApplicable)
 	}
-	c := salvagedConfig(resp.Kvs[0].Value)
-	c.Paused, c.Actor, c.Reason, c.At = true, by.Actor, by.Reason, stamp(time.Now())
-	txn, err := q.txns.configure(c, by.Revision)
+	c := job.SalvagedConfig(resp.Kvs[0].Value)
+	c.Paused, c.Actor, c.Reason, c.At = true, by.Actor, by.Reason, job.Stamp(time.Now())
+	txn, err := q.txns.Configure(c, by.Revision)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -48,21 +47,4 @@ func (q *Queue) MendConfig(ctx context.Context, by By) error {
 		return conflict(what, errMoved)
 	}
 	return nil
-}
-
-// salvagedConfig keeps the mode, the settings, and the fields that a newer program may
-// know.
-func salvagedConfig(value []byte) (c config) {
-	if json.Unmarshal(value, &c.extra) != nil {
-		return config{}
-	}
-	var mode string
-	if json.Unmarshal(c.extra["mode"], &mode) == nil && mode == ModeDispatch {
-		c.Mode = mode
-	}
-	for _, f := range settingFields {
-		*f.raw(&c) = c.extra[f.name]
-	}
-	maps.DeleteFunc(c.extra, func(name string, _ json.RawMessage) bool { return isOneOf(name, configFields) })
-	return c
 }

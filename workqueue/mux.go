@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // Mux hands each job to the handler of its kind. A worker with a Mux claims only
@@ -42,7 +44,7 @@ const strangerPause = time.Minute
 func (m *Mux) Handle(ctx context.Context, c *Claim) ([]byte, error) {
 	h, ok := m.handlers[c.Job().Kind]
 	if !ok {
-		return nil, &outcomeError{outcome: verbSnooze, delay: strangerPause, unbegun: true, err: fmt.Errorf(
+		return nil, &outcomeError{outcome: job.VerbSnooze, delay: strangerPause, unbegun: true, err: fmt.Errorf(
 			"no handler for kind %q: give what wraps the Mux a method Kinds, or Unwrap() Handler, and such jobs are left to others", c.Job().Kind)}
 	}
 	return h.Handle(ctx, c)

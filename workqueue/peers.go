@@ -1,13 +1,14 @@
 package workqueue
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // Reset makes the index show exactly these sessions.
@@ -67,7 +68,7 @@ func (x *index) judgeAll() {
 	for sid, held := range x.byOwner {
 		_, known := x.sessions[sid]
 		for e := range held {
-			if known && x.lives(sid, e.record.OwnerRev) {
+			if known && x.lives(sid, e.Record.OwnerRev) {
 				break // all claims of one session name the same incarnation
 			}
 			x.markOrphan(e)
@@ -124,7 +125,7 @@ func isCut(deaths []death, at time.Time, ttl time.Duration) bool {
 
 // forgive takes back losses that were counted before it showed that their owners
 // went in a cut: whoever meets the first orphans of one cannot know yet.
-func (x *index) forgive(r *record, ttl time.Duration) *record {
+func (x *index) forgive(r *job.Record, ttl time.Duration) *job.Record {
 	left := r.Losses
 	for i := len(r.Attempts) - 1; i >= 0 && left > 0; i-- {
 		a := r.Attempts[i]
@@ -144,13 +145,11 @@ func (x *index) forgive(r *record, ttl time.Duration) *record {
 	return r
 }
 
-// decodeWorker reads a registration. What cannot be read is no peer.
-func decodeWorker(value []byte) workerRecord {
-	var w workerRecord
-	if json.Unmarshal(value, &w) != nil {
-		return workerRecord{Left: true}
-	}
-	return w
+// peer is a worker of the queue, in this process or another.
+type peer struct {
+	job.WorkerRecord
+	hash uint64
+	rev  int64 // its key's mod revision
 }
 
 // Reset makes the index show exactly these workers.
@@ -158,7 +157,7 @@ func (s workerSink) Reset(kvs []*mvccpb.KeyValue, rev int64) {
 	x := s.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.workers = make(map[string]workerRecord, len(kvs))
+	x.workers = make(map[string]peer, len(kvs))
 	for _, kv := range kvs {
 		x.putWorker(kv)
 	}
@@ -199,13 +198,12 @@ func (x *index) listing(sid string) int64 {
 
 func (x *index) putWorker(kv *mvccpb.KeyValue) {
 	sid := strings.TrimPrefix(string(kv.Key), x.keys.Workers())
-	w := decodeWorker(kv.Value)
+	w := job.DecodeWorker(kv.Value)
 	if w.Left {
 		delete(x.workers, sid)
 		return
 	}
-	w.hash, w.rev = hash64(sid), kv.ModRevision
-	x.workers[sid] = w
+	x.workers[sid] = peer{WorkerRecord: w, hash: hash64(sid), rev: kv.ModRevision}
 }
 
 // Reset takes the config, or its absence.
@@ -214,7 +212,7 @@ func (s configSink) Reset(kvs []*mvccpb.KeyValue, _ int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	was := x.configRev
-	x.config, x.configRev, x.set = config{}, 0, Config{}
+	x.config, x.configRev, x.set = job.QueueConfig{}, 0, job.Settings{}
 	for _, kv := range kvs {
 		x.setConfig(kv)
 	}
@@ -233,26 +231,26 @@ func (s configSink) Apply(events []*clientv3.Event, _ int64) {
 		if ev.Type == clientv3.EventTypePut {
 			x.setConfig(ev.Kv)
 		} else {
-			x.config, x.configRev, x.set = config{}, 0, Config{}
+			x.config, x.configRev, x.set = job.QueueConfig{}, 0, job.Settings{}
 		}
 	}
 	x.wake()
 }
 
 func (x *index) setConfig(kv *mvccpb.KeyValue) {
-	c, err := decodeConfig(kv.Value)
+	c, err := job.DecodeConfig(kv.Value)
 	if err != nil {
 		// Nobody knows what it wants, so nothing is claimed until it is mended.
-		c = config{Paused: true, Reason: "the queue's config cannot be read: " + err.Error()}
+		c = job.QueueConfig{Paused: true, Reason: "the queue's config cannot be read: " + err.Error()}
 	}
 	x.config, x.configRev = c, kv.ModRevision
 	if c.Mode == ModeDispatch {
 		x.turns++ //mutant:turn-counted
 	}
-	x.set, _ = c.settings() // what is out of bounds says nothing; doctor names it
+	x.set, _ = c.Settings() // what is out of bounds says nothing; doctor names it
 }
 
-func (x *index) settings() Config {
+func (x *index) settings() job.Settings {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.set

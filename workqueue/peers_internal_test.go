@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -50,7 +51,7 @@ func TestForgive(t *testing.T) {
 	}
 	x := newIndex(space, "q")
 	x.deaths = []death{{"a", now, 3}, {"b", now, 2}, {"c", now, 1}}
-	r := &record{Losses: 2, Attempts: []Attempt{{Owner: "a", Counted: true}, {Owner: "x", Counted: true}}}
+	r := &job.Record{Losses: 2, Attempts: []job.Attempt{{Owner: "a", Counted: true}, {Owner: "x", Counted: true}}}
 	got := x.forgive(r, time.Second)
 	if got.Losses != 1 || got.Attempts[0].Counted || !got.Attempts[1].Counted {
 		t.Errorf("got %d losses, %+v", got.Losses, got.Attempts)

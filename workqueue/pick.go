@@ -5,7 +5,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 const (
@@ -43,7 +43,7 @@ func (x *index) claimTook(d time.Duration) {
 
 // candidate is a job that may be claimable, as the index showed it.
 type candidate struct {
-	snapshot
+	job.Snapshot
 	entry  *entry
 	orphan bool
 	cut    bool      // the owner went in a cut: the loss counts against no job
@@ -61,7 +61,7 @@ type claimant struct {
 
 // isSuspect tells that a job may be what ends its workers: a process runs one such
 // job at a time, so that the next crash names the culprit.
-func isSuspect(r *record) bool { return r.Losses >= 2 }
+func isSuspect(r *job.Record) bool { return r.Losses >= 2 }
 
 // pick chooses up to n jobs for the claimant and marks them busy, in queue order:
 // in the head window first those that rendezvous hashing gives it, then any other
@@ -74,7 +74,7 @@ func (x *index) pick(n int, a claimant) (picked []candidate, wake time.Time) {
 	now := x.now()
 	x.promote(now)
 	if len(x.scheduled) > 0 {
-		wake = x.scheduled[0].record.RunAt
+		wake = x.scheduled[0].Record.RunAt
 	}
 	if x.config.Paused || x.config.Mode == ModeDispatch {
 		return nil, time.Time{}
@@ -85,7 +85,7 @@ func (x *index) pick(n int, a claimant) (picked []candidate, wake time.Time) {
 		if len(picked) >= n || looked >= headWindow+8*n {
 			break
 		}
-		r := e.record
+		r := e.Record
 		if !x.free(e) || isSuspect(r) && x.suspects > 0 {
 			continue
 		}
@@ -108,7 +108,7 @@ func (x *index) pick(n int, a claimant) (picked []candidate, wake time.Time) {
 		}
 	}
 	for _, e := range others {
-		if len(picked) < n && !(isSuspect(e.record) && x.suspects > 0) {
+		if len(picked) < n && !(isSuspect(e.Record) && x.suspects > 0) {
 			picked = append(picked, x.takeToWork(e, a, now))
 		}
 	}
@@ -117,7 +117,7 @@ func (x *index) pick(n int, a claimant) (picked []candidate, wake time.Time) {
 
 // takeToWork takes a job that will run in this process.
 func (x *index) takeToWork(e *entry, a claimant, now time.Time) candidate {
-	x.enter(e.record)
+	x.enter(e.Record)
 	return x.take(e, a, now)
 }
 
@@ -149,10 +149,10 @@ func (x *index) first(spread int, a claimant) (c candidate, ok bool) {
 
 func (x *index) take(e *entry, a claimant, now time.Time) candidate {
 	e.busy = true
-	c := candidate{snapshot: e.snapshot, entry: e, orphan: e.state == entryOrphan, config: x.configRev, seen: now}
+	c := candidate{Snapshot: e.Snapshot, entry: e, orphan: e.state == entryOrphan, config: x.configRev, seen: now}
 	if c.orphan {
-		c.cut = x.inMassLoss(c.record.Owner, a.ttl)
-		c.record = x.forgive(c.record, a.ttl)
+		c.cut = x.inMassLoss(c.Record.Owner, a.ttl)
+		c.Record = x.forgive(c.Record, a.ttl)
 	}
 	return c
 }
@@ -180,12 +180,12 @@ func (x *index) settleEntry(c candidate, moved bool) {
 // revision is of another history, of which the mirror may have no event: it is taken in
 // at once.
 func (x *index) refused(c candidate, found *mvccpb.KeyValue) (moved bool) {
-	moved = !c.isFrom(found)
+	moved = !c.IsFrom(found)
 	x.settleEntry(c, moved)
-	if moved && found != nil && found.ModRevision == c.rev {
+	if moved && found != nil && found.ModRevision == c.Rev {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if x.jobs[c.record.ID] == c.entry {
+		if x.jobs[c.Record.ID] == c.entry {
 			x.put(found)
 			x.wake()
 		}
@@ -196,12 +196,12 @@ func (x *index) refused(c candidate, found *mvccpb.KeyValue) (moved bool) {
 // free tells whether this process may claim a job: it is not at it already, and no
 // handler of an earlier claim still runs here.
 func (x *index) free(e *entry) bool {
-	return !e.busy && /*mutant:attempt-beside*/ x.running[e.record.ID] == 0
+	return !e.busy && /*mutant:attempt-beside*/ x.running[e.Record.ID] == 0
 }
 
 // enter notes that a job runs in this process, from its pick on. Called with mu
 // held.
-func (x *index) enter(r *record) {
+func (x *index) enter(r *job.Record) {
 	x.running[r.ID]++
 	if isSuspect(r) {
 		x.suspects++
@@ -212,12 +212,12 @@ func (x *index) enter(r *record) {
 func (x *index) leave(c candidate) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	id := c.entry.record.ID
+	id := c.entry.Record.ID
 	if x.running[id]--; x.running[id] == 0 {
 		delete(x.running, id)
 		delete(x.assigned, id)
 	}
-	if isSuspect(c.entry.record) {
+	if isSuspect(c.entry.Record) {
 		x.suspects--
 	}
 	x.wake()
@@ -235,7 +235,7 @@ func (x *index) placeOf(e *entry, sid string) int {
 	}
 	mine := mix(e.hash ^ self.hash)
 	for other, w := range x.workers {
-		if other != sid && w.knows(e.record.Kind) && mix(e.hash^w.hash) > mine {
+		if other != sid && w.Knows(e.Record.Kind) && mix(e.hash^w.hash) > mine {
 			e.place++
 		}
 	}
@@ -255,5 +255,3 @@ func soonest(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-func (c candidate) token() coord.Token { return coord.Token(c.rev) }

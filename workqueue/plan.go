@@ -1,5 +1,7 @@
 package workqueue
 
+import "github.com/leasekit/leasekit/internal/job"
+
 // planJob is a claimable job, as the dispatcher sees it.
 type planJob struct {
 	kind    string
@@ -17,7 +19,7 @@ type planWorker struct {
 	hash    uint64
 }
 
-func (w *planWorker) knows(kind string) bool { return workerRecord{Kinds: w.kinds}.knows(kind) }
+func (w *planWorker) knows(kind string) bool { return job.WorkerRecord{Kinds: w.kinds}.Knows(kind) }
 
 // takes tells whether the worker can be given the job.
 func (w *planWorker) takes(j planJob) bool {

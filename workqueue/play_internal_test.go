@@ -9,8 +9,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/memetcd"
 )
@@ -53,7 +53,7 @@ type play struct {
 
 // script is what stays the same throughout a play.
 type script struct {
-	txns
+	job.Txns
 	names  map[string]int // actors by name
 	jobs   []string       // as homes names them
 	homes  []home
@@ -91,7 +91,7 @@ const (
 // actor is one process, or person. It has at most one request under way.
 type actor struct {
 	name    string
-	sess    session
+	sess    job.Owner
 	lease   int64
 	crashed bool
 	ended   bool     // its lease has
@@ -104,13 +104,13 @@ type actor struct {
 	flight  *message // under way
 	unsure  bool     // flight repeats a request whose outcome is unknown
 	calls   int
-	term    coord.Fence // a dispatcher's
+	term    etcdkv.Fence // a dispatcher's
 }
 
 // hold is a worker's claim, as its process knows it.
 type hold struct {
-	at    snapshot
-	fence coord.Fence
+	at    job.Snapshot
+	fence etcdkv.Fence
 	noted int64 // the progress key's revision as last seen
 	seq   int   // of its last checkpoint
 	job   string
@@ -122,23 +122,23 @@ type message struct {
 	verb, job string
 	builder   string
 	txn       etcdkv.Txn
-	seen      snapshot // what it was made of
-	n         next
-	to        session // the claimer
+	seen      job.Snapshot // what it was made of
+	n         job.Next
+	to        job.Owner // the claimer
 	toWho     int
-	home                  // of the job
-	there     int         // where it is moved to: which job of the play
-	fence     coord.Fence // the claim's, or the leader's
+	home                   // of the job
+	there     int          // where it is moved to: which job of the play
+	fence     etcdkv.Fence // the claim's, or the leader's
 	counted   bool
 	forGood   bool
 	seq       int // of a checkpoint
-	old       enqueueSeen
-	config    config
+	old       job.EnqueueSeen
+	config    job.QueueConfig
 	confRev   int64
 	regRev    int64
-	with      string      // enqueued together with a completion
-	under     coord.Fence // a completion's second fence: a dispatcher's term
-	payload   string      // what an edit, or an enqueue, gives it
+	with      string       // enqueued together with a completion
+	under     etcdkv.Fence // a completion's second fence: a dispatcher's term
+	payload   string       // what an edit, or an enqueue, gives it
 	repair    repair
 }
 
@@ -150,7 +150,7 @@ type outcome struct {
 
 // home is the queue of a job, and its id there.
 type home struct {
-	q  txns
+	q  job.Txns
 	id string
 }
 
@@ -158,12 +158,12 @@ type home struct {
 // workers, dispatchers, operators, enqueuers. A q is no actor but one more queue, in
 // which there may be a job x too.
 func newPlay(space keyspace.Keyspace, names ...string) *play {
-	s := &script{txns: txns{keys: space.Queue("q"), space: space}, names: map[string]int{}, jobs: []string{"x", "next"}, leases: 100}
-	s.homes = []home{{s.txns, "x"}, {s.txns, "next"}}
+	s := &script{Txns: job.Txns{Keys: space.Queue("q"), Space: space}, names: map[string]int{}, jobs: []string{"x", "next"}, leases: 100}
+	s.homes = []home{{s.Txns, "x"}, {s.Txns, "next"}}
 	p := &play{script: s}
 	for _, name := range names {
 		if name[0] == 'q' {
-			s.jobs, s.homes = append(s.jobs, "x@"+name), append(s.homes, home{txns{keys: space.Queue(name), space: space}, "x"})
+			s.jobs, s.homes = append(s.jobs, "x@"+name), append(s.homes, home{job.Txns{Keys: space.Queue(name), Space: space}, "x"})
 			continue
 		}
 		s.names[name] = len(p.actors)
@@ -182,10 +182,10 @@ func (p *play) open() {
 			continue
 		}
 		a.lease = p.leases + int64(i)
-		a.sess.id = fmt.Sprintf("%s.%016x", a.name, i+1)
+		a.sess.ID = fmt.Sprintf("%s.%016x", a.name, i+1)
 		p.grant(a.lease)
-		p.put(p.space.Session(a.sess.id), "{}", a.lease)
-		a.sess.rev = p.lookup(p.space.Session(a.sess.id)).ModRevision
+		p.put(p.Space.Session(a.sess.ID), "{}", a.lease)
+		a.sess.Rev = p.lookup(p.Space.Session(a.sess.ID)).ModRevision
 	}
 	p.grant(p.retentionLease())
 }
@@ -261,8 +261,8 @@ func (p *play) modRev(key string) int64 {
 
 // serves is the revision at which a session is registered for a queue, 0 when it is not,
 // or has left.
-func (p *play) serves(q txns, sid string) int64 {
-	if kv := p.lookup(q.keys.Worker(sid)); kv != nil && !decodeWorker(kv.Value).Left {
+func (p *play) serves(q job.Txns, sid string) int64 {
+	if kv := p.lookup(q.Keys.Worker(sid)); kv != nil && !job.DecodeWorker(kv.Value).Left {
 		return kv.ModRevision
 	}
 	return 0
@@ -270,44 +270,44 @@ func (p *play) serves(q txns, sid string) int64 {
 
 // find is where a job is, as somebody reads it: nowhere when it cannot be read, or
 // names another job.
-func (p *play) find(name string) (snapshot, bool) {
+func (p *play) find(name string) (job.Snapshot, bool) {
 	h := p.homeOf(name)
-	for where := inJobs; where <= inDead; where++ {
-		if kv := p.lookup(h.q.key(where, h.id)); kv != nil {
+	for where := job.InJobs; where <= job.InDead; where++ {
+		if kv := p.lookup(h.q.Key(where, h.id)); kv != nil {
 			r, err := decodeOnce(kv.Value)
-			return snapshot{record: r, where: where, rev: kv.ModRevision}, err == nil && r.ID == h.id
+			return job.Snapshot{Record: r, Where: where, Rev: kv.ModRevision}, err == nil && r.ID == h.id
 		}
 	}
-	return snapshot{}, false
+	return job.Snapshot{}, false
 }
 
 func (p *play) homeOf(name string) home { return p.homes[p.index(name)] }
 
 // decoded remembers records by their bytes: the explorer meets them again and again.
-var decoded = map[string]*record{}
+var decoded = map[string]*job.Record{}
 
-func decodeOnce(value []byte) (*record, error) {
+func decodeOnce(value []byte) (*job.Record, error) {
 	if r, ok := decoded[string(value)]; ok {
 		return r, nil
 	}
-	r, err := decodeRecord(value)
+	r, err := job.Decode(value)
 	if err == nil {
 		decoded[string(value)] = r
 	}
 	return r, err
 }
 
-func (p *play) lives(s session) bool {
-	kv := p.lookup(p.space.Session(s.id))
-	return kv != nil && kv.CreateRevision == s.rev
+func (p *play) lives(s job.Owner) bool {
+	kv := p.lookup(p.Space.Session(s.ID))
+	return kv != nil && kv.CreateRevision == s.Rev
 }
 
-func (p *play) conf(t txns) (c config, rev int64) {
-	kv := p.lookup(t.keys.Config())
+func (p *play) conf(t job.Txns) (c job.QueueConfig, rev int64) {
+	kv := p.lookup(t.Keys.Config())
 	if kv == nil {
 		return c, 0
 	}
-	c, rev, err := configIn([]*mvccpb.KeyValue{kv})
+	c, rev, err := job.ConfigIn([]*mvccpb.KeyValue{kv})
 	if err != nil {
 		panic(err)
 	}
@@ -339,28 +339,28 @@ func (p *play) strip(m *message) {
 
 // describeIn names a compare as races does.
 func (p *play) describeIn(m *message, c clientv3.Cmp) string {
-	keys := m.q.keys
+	keys := m.q.Keys
 	names := map[string]string{
 		keys.Config(): "config", m.fence.Key: "leader", m.under.Key: "leader",
 		keys.Jobs(): "jobs", keys.DoneJobs(): "done jobs", keys.DeadJobs(): "dead jobs", keys.Workers(): "workers",
 	}
 	for _, h := range p.homes {
-		prefix, job := "", "job"
+		prefix, name := "", "job"
 		switch {
 		case h.id != m.id:
-			prefix, job = h.id+" ", h.id
+			prefix, name = h.id+" ", h.id
 		case h != m.home:
-			prefix, job = "there ", "there"
+			prefix, name = "there ", "there"
 		}
-		names[h.q.key(inJobs, h.id)], names[h.q.keys.Progress(h.id)] = job, prefix+"progress"
-		names[h.q.key(inDone, h.id)], names[h.q.key(inDead, h.id)] = prefix+"done", prefix+"dead"
+		names[h.q.Key(job.InJobs, h.id)], names[h.q.Keys.Progress(h.id)] = name, prefix+"progress"
+		names[h.q.Key(job.InDone, h.id)], names[h.q.Key(job.InDead, h.id)] = prefix+"done", prefix+"dead"
 	}
-	if m.to.id != "" {
-		names[keys.Worker(m.to.id)] = "worker"
-		names[p.space.Session(m.to.id)] = "me"
+	if m.to.ID != "" {
+		names[keys.Worker(m.to.ID)] = "worker"
+		names[p.Space.Session(m.to.ID)] = "me"
 	}
-	if r := m.seen.record; r != nil && r.claimed() && r.Owner != m.to.id {
-		names[p.space.Session(r.Owner)] = "owner"
+	if r := m.seen.Record; r != nil && r.Claimed() && r.Owner != m.to.ID {
+		names[p.Space.Session(r.Owner)] = "owner"
 	}
 	target := map[pb.Compare_CompareTarget]string{pb.Compare_MOD: "mod", pb.Compare_CREATE: "create", pb.Compare_VALUE: "value"}[c.GetCompare().Target]
 	result := map[pb.Compare_CompareResult]string{pb.Compare_EQUAL: "=", pb.Compare_NOT_EQUAL: "!=", pb.Compare_GREATER: ">", pb.Compare_LESS: "<"}[c.GetCompare().Result]

@@ -8,8 +8,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // booked is one claim in the book that a process keeps for its session.
@@ -81,7 +81,7 @@ func (p *play) booking(m *message) {
 	a := &p.actors[m.who]
 	switch {
 	case (m.builder == "claim" || m.builder == "reclaim") && !p.lacks.noBook:
-		a.track(m.n.record.Nonce, m.job)
+		a.track(m.n.Record.Nonce, m.job)
 	case m.builder == "close" && m.verb != "reconcile":
 		a.moves(m.fence.Nonce, claims.Closes)
 	}
@@ -90,7 +90,7 @@ func (p *play) booking(m *message) {
 // fixed tells that nothing of a claim is on its way any more.
 func (p *play) fixed(who int, nonce string) bool {
 	of := func(m *message) bool {
-		return m != nil && m.who == who && (m.fence.Nonce == nonce || m.n.record != nil && m.n.record.Nonce == nonce)
+		return m != nil && m.who == who && (m.fence.Nonce == nonce || m.n.Record != nil && m.n.Record.Nonce == nonce)
 	}
 	return p.lacks.hasty || !of(p.actors[who].flight) && !slices.ContainsFunc(p.late, of)
 }
@@ -106,7 +106,7 @@ func (p *play) settle(who int) (string, error) {
 		return what, err
 	}
 	if a.old && a.reg.serving {
-		p.leaveInbox(a, p.txns) // it begins nothing of it
+		p.leaveInbox(a, p.Txns) // it begins nothing of it
 	}
 	if p.lacks.bySID {
 		p.bookStrays(a)
@@ -137,7 +137,7 @@ func (p *play) settle(who int) (string, error) {
 // giveBack makes the request that gives a claim back, as Queue.giveBack does; over tells
 // that there is none.
 func (p *play) giveBack(m *message, e booked) (over bool, err error) {
-	kv := p.lookup(m.q.key(inJobs, m.id))
+	kv := p.lookup(m.q.Key(job.InJobs, m.id))
 	if e.unread != 0 {
 		return p.giveBackUnread(m, kv)
 	}
@@ -151,9 +151,9 @@ func (p *play) giveBack(m *message, e booked) (over bool, err error) {
 	case r == nil:
 		return true, nil
 	}
-	ev := p.event(verbRelease, m)
-	ev.nonce, ev.token, ev.unbegun, ev.err = "b"+e.nonce[1:], coord.Token(kv.ModRevision), true, "stray"
-	l := snapshot{record: r, where: inJobs, rev: kv.ModRevision}
+	ev := p.event(job.VerbRelease, m)
+	ev.Nonce, ev.Token, ev.Unbegun, ev.Err = "b"+e.nonce[1:], job.Token(kv.ModRevision), true, "stray"
+	l := job.Snapshot{Record: r, Where: job.InJobs, Rev: kv.ModRevision}
 	return false, p.sendClose(m, l, m.fenceOf(l), ev)
 }
 
@@ -161,12 +161,12 @@ func (p *play) giveBack(m *message, e booked) (over bool, err error) {
 // not worked on by this process, is a stray to it.
 func (p *play) bookStrays(a *actor) {
 	for i, h := range p.homes {
-		kv := p.lookup(h.q.key(inJobs, h.id))
+		kv := p.lookup(h.q.Key(job.InJobs, h.id))
 		if kv == nil {
 			continue
 		}
 		r, err := decodeOnce(kv.Value)
-		if err == nil && r.Owner == a.sess.id && !r.Assigned && (a.hold == nil || a.hold.fence.Nonce != r.Nonce) {
+		if err == nil && r.Owner == a.sess.ID && !r.Assigned && (a.hold == nil || a.hold.fence.Nonce != r.Nonce) {
 			a.track(r.Nonce, p.jobs[i])
 			a.moves(r.Nonce, claims.Deserted)
 		}
@@ -215,7 +215,7 @@ func (p *play) desert(who int) error {
 // worker that has left its queue draws no jobs.
 func (p *play) rests() error {
 	for i, h := range p.homes {
-		kv := p.lookup(h.q.key(inJobs, h.id))
+		kv := p.lookup(h.q.Key(job.InJobs, h.id))
 		if j := &p.told.jobs[i]; kv == nil || !j.claimed || j.garbled != "" || !p.lives(p.actors[j.owner].sess) || p.worked(kv) {
 			continue
 		}
@@ -223,7 +223,7 @@ func (p *play) rests() error {
 	}
 	for i := range p.actors {
 		a := &p.actors[i]
-		if a.sess.id == "" || !p.lives(a.sess) {
+		if a.sess.ID == "" || !p.lives(a.sess) {
 			continue
 		}
 		if !a.crashed {
@@ -233,7 +233,7 @@ func (p *play) rests() error {
 				}
 			}
 		}
-		if p.serves(p.txns, a.sess.id) != 0 && !slices.ContainsFunc(p.actors, func(o actor) bool { return o.sess == a.sess && !o.crashed && o.reg.serving }) {
+		if p.serves(p.Txns, a.sess.ID) != 0 && !slices.ContainsFunc(p.actors, func(o actor) bool { return o.sess == a.sess && !o.crashed && o.reg.serving }) {
 			return violation("the session of %s stays registered, and no worker serves on it", a.name)
 		}
 	}
@@ -251,7 +251,7 @@ func (p *play) worked(kv *mvccpb.KeyValue) bool {
 		case a.crashed || a.hold == nil:
 			return false
 		}
-		busy := a.sess.id == r.Owner && r.Assigned && a.reg.serving && a.hold.job != r.ID && !a.old
+		busy := a.sess.ID == r.Owner && r.Assigned && a.reg.serving && a.hold.job != r.ID && !a.old
 		return busy || a.hold.fence.Nonce == r.Nonce && int64(a.hold.fence.Token) == kv.ModRevision
 	})
 }
@@ -271,7 +271,7 @@ func (p *play) lapse(who int) (string, error) {
 	return "", nil
 }
 
-func (a *actor) lapsed() bool { return a.sess.id == "" || a.ended }
+func (a *actor) lapsed() bool { return a.sess.ID == "" || a.ended }
 
 // endLease ends the lease of a session, for all processes that are on it.
 func (p *play) endLease(a *actor) {

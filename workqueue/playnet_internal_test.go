@@ -9,8 +9,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -134,11 +134,11 @@ func (p *play) describe(m *message) string {
 	case "relocate":
 		return "applied: it is " + p.jobs[m.there]
 	}
-	r := m.n.record
+	r := m.n.Record
 	switch {
-	case m.n.where == inDone, m.n.where == inDead:
+	case m.n.Where == job.InDone, m.n.Where == job.InDead:
 		return "applied: " + r.Outcome
-	case r.claimed():
+	case r.Claimed():
 		return fmt.Sprintf("applied: claimed by %s, attempt %d", strings.SplitN(r.Owner, ".", 2)[0], r.Attempt)
 	}
 	return "applied: open"
@@ -169,7 +169,7 @@ func (p *play) gaveUp(m *message) error {
 			return nil
 		}
 	case "claim", "reclaim":
-		a.moves(m.n.record.Nonce, claims.Deserted) // its caller has gone
+		a.moves(m.n.Record.Nonce, claims.Deserted) // its caller has gone
 	}
 	a.flight = nil
 	return p.tell(m, toldUnknown)
@@ -206,7 +206,7 @@ func (p *play) notMade(m *message) {
 	a := &p.actors[m.who]
 	switch {
 	case m.builder == "claim" || m.builder == "reclaim":
-		a.moves(m.n.record.Nonce, claims.NotMade)
+		a.moves(m.n.Record.Nonce, claims.NotMade)
 	case m.builder == "close" && m.verb != "reconcile":
 		a.moves(m.fence.Nonce, claims.Open)
 	}
@@ -217,14 +217,14 @@ func (p *play) took(m *message, rev int64) {
 	a := &p.actors[m.who]
 	switch m.builder {
 	case "claim", "reclaim":
-		if !m.n.claims() {
-			a.moves(m.n.record.Nonce, claims.NotMade)
+		if !m.n.Claims() {
+			a.moves(m.n.Record.Nonce, claims.NotMade)
 			return
 		}
-		at := snapshot{record: m.n.record, where: inJobs, rev: rev}
+		at := job.Snapshot{Record: m.n.Record, Where: job.InJobs, Rev: rev}
 		a.holds(&hold{at: at, fence: m.fenceOf(at), job: m.job})
-		if m.seen.record.Attempt > 0 { // else nobody reads it: see readBeside
-			a.hold.noted = p.modRev(m.q.keys.Progress(m.id))
+		if m.seen.Record.Attempt > 0 { // else nobody reads it: see readBeside
+			a.hold.noted = p.modRev(m.q.Keys.Progress(m.id))
 		}
 	case "close":
 		a.moves(m.fence.Nonce, claims.Closed)
@@ -250,7 +250,7 @@ func (p *play) judgeEnd(m *message, unsure bool) verdict {
 		return toldRefused
 	}
 	l, _ := p.find(m.job)
-	switch applied, known := endedAs(l.record, m.n.record); {
+	switch applied, known := endedAs(l.Record, m.n.Record); {
 	case !known:
 		return toldUnknown
 	case applied:
@@ -275,7 +275,7 @@ func (p *play) judgeNote(m *message, resp *clientv3.TxnResponse, unsure bool) er
 			h.noted = got[0].ModRevision
 			a.hold = &h
 		}
-		again.txn = m.q.progress(m.fence, m.id, string(m.txn.Then[0].ValueBytes()), a.hold.noted)
+		again.txn = m.q.Progress(m.fence, m.id, string(m.txn.Then[0].ValueBytes()), a.hold.noted)
 		a.flight = &again
 		return nil
 	}
@@ -296,7 +296,7 @@ func (p *play) lookupHeld(m *message) bool {
 func (p *play) take(who int, id string) error {
 	a := &p.actors[who]
 	h := p.homeOf(id)
-	kv := p.lookup(h.q.keys.Assigned(a.sess.id, h.id))
+	kv := p.lookup(h.q.Keys.Assigned(a.sess.ID, h.id))
 	switch {
 	case kv == nil || a.crashed:
 		return cannot("nothing is assigned to %s", a.name)
@@ -312,8 +312,8 @@ func (p *play) take(who int, id string) error {
 	if a.hold != nil && a.hold.fence.Nonce == r.Nonce {
 		return cannot("%s has begun it", a.name)
 	}
-	at := snapshot{record: r, where: inJobs, rev: kv.ModRevision}
-	a.holds(&hold{at: at, fence: h.fenceOf(at), noted: p.modRev(h.q.keys.Progress(h.id)), job: id})
+	at := job.Snapshot{Record: r, Where: job.InJobs, Rev: kv.ModRevision}
+	a.holds(&hold{at: at, fence: h.fenceOf(at), noted: p.modRev(h.q.Keys.Progress(h.id)), job: id})
 	return nil
 }
 
@@ -325,9 +325,9 @@ func violation(format string, args ...any) error {
 }
 
 // noteSeq reads which checkpoint lies beside a job, and of which claim.
-func noteOf(value []byte) (token coord.Token, seq int) {
-	var n note
+func noteOf(value []byte) (token job.Token, seq int) {
+	var n job.Note
 	_ = json.Unmarshal(value, &n)
-	_, _ = fmt.Sscan(string(n.checkpoint()), &seq)
+	_, _ = fmt.Sscan(string(n.CheckpointBytes()), &seq)
 	return n.Token, seq
 }

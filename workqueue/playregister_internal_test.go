@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -54,13 +54,13 @@ func (p *play) sendRegistration(m *message, left bool) error {
 	nonce := fmt.Sprintf("%016x", 0x900000+m.who*0x100+a.reg.tries)
 	a.reg.tries++
 	a.reg.nonces = append(slices.Clone(a.reg.nonces), nonce)
-	w := workerRecord{Nonce: nonce, Left: left}
+	w := job.WorkerRecord{Nonce: nonce, Left: left}
 	if !left {
 		w.Concurrency = 1
 	}
-	value, err := encodeJSON(w)
+	value, err := job.EncodeJSON(w)
 	m.builder, m.to, m.regRev, m.forGood = "register", a.sess, a.reg.rev, left
-	m.txn = m.q.register(a.sess, clientv3.LeaseID(a.lease), a.reg.rev, string(value))
+	m.txn = m.q.Register(a.sess, clientv3.LeaseID(a.lease), a.reg.rev, string(value))
 	a.reg.sure = false
 	return err
 }
@@ -103,12 +103,12 @@ func (p *play) answered(m *message, resp *clientv3.TxnResponse) error {
 
 // leaveInbox leaves to the book what was assigned to a worker that has left, and that it
 // does not work on.
-func (p *play) leaveInbox(a *actor, q txns) {
+func (p *play) leaveInbox(a *actor, q job.Txns) {
 	for i, h := range p.homes {
 		if h.q != q {
 			continue
 		}
-		if kv := p.lookup(h.q.keys.Assigned(a.sess.id, h.id)); kv != nil {
+		if kv := p.lookup(h.q.Keys.Assigned(a.sess.ID, h.id)); kv != nil {
 			p.bookEntry(a, p.jobs[i], kv)
 		}
 	}
@@ -137,7 +137,7 @@ func (p *play) bookEntry(a *actor, job string, kv *mvccpb.KeyValue) {
 func (p *play) settleRegistration(who int) (what string, done bool, err error) {
 	a := &p.actors[who]
 	m := &message{who: who, verb: "register", job: "x", home: p.homeOf("x"), call: -1}
-	gone := p.lookup(m.q.keys.Worker(a.sess.id)) == nil
+	gone := p.lookup(m.q.Keys.Worker(a.sess.ID)) == nil
 	leave := a.reg.leaving && !a.reg.left && !p.lacks.noRejoin
 	if a.flight != nil && a.flight.builder == "register" || !leave && !(a.reg.serving && (!a.reg.sure || gone)) {
 		return "", false, nil
@@ -178,7 +178,7 @@ func stageRegister(p *play, words []string) (string, error) {
 // stageLeave makes a worker leave the queue, at once.
 func stageLeave(p *play, words []string) (string, error) {
 	a, err := p.named(words)
-	if err != nil || p.serves(p.txns, a.sess.id) == 0 || !a.reg.serving {
+	if err != nil || p.serves(p.Txns, a.sess.ID) == 0 || !a.reg.serving {
 		return "", cannot("it is not registered")
 	}
 	p.spent.left++
@@ -191,7 +191,7 @@ func stageLeave(p *play, words []string) (string, error) {
 // the job's record: the book's request, on its way.
 func sendReturn(p *play, m *message, _ []string) error {
 	a := &p.actors[m.who]
-	kv := p.lookup(m.q.key(inJobs, m.id))
+	kv := p.lookup(m.q.Key(job.InJobs, m.id))
 	if !a.old {
 		return cannot("%s can read it", a.name)
 	}
@@ -207,12 +207,12 @@ func (p *play) giveBackUnread(m *message, kv *mvccpb.KeyValue) (over bool, err e
 	if kv == nil {
 		return true, nil
 	}
-	e := event{nonce: "b" + keyspace.NonceOf(kv.Value)[1:], now: testNow, token: coord.Token(kv.ModRevision), err: "cannot be read"}
+	e := job.Event{Nonce: "b" + keyspace.NonceOf(kv.Value)[1:], Now: testNow, Token: job.Token(kv.ModRevision), Err: "cannot be read"}
 	if p.nonce != freshNonces {
-		e.nonce = p.fresh(0)
+		e.Nonce = p.fresh(0)
 	}
-	sid := p.actors[m.who].sess.id
-	txn, ok, err := m.q.returnUnread(kv, sid, m.id, e)
+	sid := p.actors[m.who].sess.ID
+	txn, ok, err := m.q.ReturnUnread(kv, sid, m.id, e)
 	if err != nil || !ok {
 		return true, err
 	}
@@ -224,8 +224,8 @@ func (p *play) giveBackUnread(m *message, kv *mvccpb.KeyValue) (over bool, err e
 	if err != nil {
 		return true, err
 	}
-	m.builder, m.txn, m.n = "returnUnread", txn, next{record: value, where: inJobs}
-	m.seen = snapshot{record: r, where: inJobs, rev: kv.ModRevision}
+	m.builder, m.txn, m.n = "returnUnread", txn, job.Next{Record: value, Where: job.InJobs}
+	m.seen = job.Snapshot{Record: r, Where: job.InJobs, Rev: kv.ModRevision}
 	m.fence = m.fenceOf(m.seen)
 	return false, nil
 }

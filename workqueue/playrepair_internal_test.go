@@ -9,13 +9,13 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // repair is what the request of an operator who repairs was made of.
 type repair struct {
-	found importSeen // import: what makes way
-	bytes string     // salvage: what could not be read
+	found job.ImportSeen // import: what makes way
+	bytes string         // salvage: what could not be read
 	// breaking tells that the job may be taken from its owner.
 	breaking bool
 }
@@ -33,14 +33,14 @@ func init() {
 }
 
 // byHand is an event that somebody asks for, about what he has read.
-func (p *play) byHand(v verb, m *message) event {
+func (p *play) byHand(v job.Verb, m *message) job.Event {
 	e := p.event(v, m)
-	e.token = coord.Token(m.seen.rev)
-	e.by = By{Actor: p.actors[m.who].name, Reason: "so", BreakClaim: m.repair.breaking}
+	e.Token = job.Token(m.seen.Rev)
+	e.By = job.By{Actor: p.actors[m.who].name, Reason: "so", BreakClaim: m.repair.breaking}
 	return e
 }
 
-var largePayload = strings.Repeat("p", inlineLimit+1)
+var largePayload = strings.Repeat("p", job.InlineLimit+1)
 
 // payloadNamed is the payload that a line asks for: a digit, or one that is too large
 // for the record.
@@ -57,23 +57,23 @@ func payloadNamed(args []string) []byte {
 }
 
 // payloadOf is the payload of a record, wherever it lies.
-func payloadOf(r *record) string {
+func payloadOf(r *job.Record) string {
 	if r.Beside > 0 {
 		return largePayload
 	}
-	return string(r.payload())
+	return string(r.PayloadBytes())
 }
 
 // beside reads what lies beside the job of a message, as Queue.retold does.
-func (p *play) beside(m *message) (b besides, err error) {
-	b.payload = m.seen.record.payload()
-	if kv := p.lookup(m.q.keys.Payload(m.id)); kv != nil && m.seen.record.Beside > 0 {
-		b.payload = kv.Value
+func (p *play) beside(m *message) (b job.Beside, err error) {
+	b.Payload = m.seen.Record.PayloadBytes()
+	if kv := p.lookup(m.q.Keys.Payload(m.id)); kv != nil && m.seen.Record.Beside > 0 {
+		b.Payload = kv.Value
 	}
-	if kv := p.lookup(m.q.keys.Progress(m.id)); kv != nil {
-		b.progress, b.progressRev = kv.Value, kv.ModRevision
+	if kv := p.lookup(m.q.Keys.Progress(m.id)); kv != nil {
+		b.Progress, b.ProgressRev = kv.Value, kv.ModRevision
 	}
-	if m.seen.where != inDone && len(b.payload) < m.seen.record.Beside {
+	if m.seen.Where != job.InDone && len(b.Payload) < m.seen.Record.Beside {
 		return b, cannot("the payload of %s is gone", m.job)
 	}
 	return b, nil
@@ -87,19 +87,19 @@ func sendEdit(p *play, m *message, args []string) error {
 	if err != nil {
 		return err
 	}
-	e := p.byHand(verbEdit, m)
-	e.edit, err = p.queue(m).edition(m.seen.record, b.payload, func(params *Params) error {
+	e := p.byHand(job.VerbEdit, m)
+	e.Edit, err = p.queue(m).edition(m.seen.Record, b.Payload, func(params *Params) error {
 		params.Payload = payloadNamed(args)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+	if m.n, err = job.Transition(m.seen.Record, m.seen.Where, e); err != nil {
 		return cannot("%v", err)
 	}
-	m.builder, m.payload = "edit", string(e.edit.Payload)
-	m.txn, err = m.q.edit(m.seen, m.n, e.edit)
+	m.builder, m.payload = "edit", string(e.Edit.Payload)
+	m.txn, err = m.q.Edit(m.seen, m.n, e.Edit)
 	return err
 }
 
@@ -109,7 +109,7 @@ func sendMove(p *play, m *message, args []string) error {
 		return err
 	}
 	name := m.id
-	if args[0] != p.keys.Name() {
+	if args[0] != p.Keys.Name() {
 		name += "@" + args[0]
 	}
 	if m.there = p.index(name); m.there < 0 || name == m.job {
@@ -119,13 +119,13 @@ func sendMove(p *play, m *message, args []string) error {
 	if err != nil {
 		return err
 	}
-	e := p.byHand(verbMove, m)
-	e.from = m.q.keys.Name()
-	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+	e := p.byHand(job.VerbMove, m)
+	e.From = m.q.Keys.Name()
+	if m.n, err = job.Transition(m.seen.Record, m.seen.Where, e); err != nil {
 		return cannot("%v", err)
 	}
 	m.builder = "relocate"
-	m.txn, err = m.q.relocate(m.seen, m.n, p.homes[m.there].q, b)
+	m.txn, err = m.q.Relocate(m.seen, m.n, p.homes[m.there].q, b)
 	return err
 }
 
@@ -133,29 +133,29 @@ func sendDelete(p *play, m *message, args []string) error {
 	if err := p.read(m); err != nil {
 		return err
 	}
-	if m.seen.where == inJobs && m.seen.record.claimed() && !m.repair.breaking {
+	if m.seen.Where == job.InJobs && m.seen.Record.Claimed() && !m.repair.breaking {
 		return cannot("it is claimed")
 	}
-	m.builder, m.txn = "remove", m.q.remove(m.seen)
+	m.builder, m.txn = "remove", m.q.Remove(m.seen)
 	return nil
 }
 
 // sendSalvage salvages the first record of the job that cannot be read.
 func sendSalvage(p *play, m *message, _ []string) error {
-	for where := inJobs; where <= inDead; where++ {
-		kv := p.lookup(m.q.key(where, m.id))
+	for where := job.InJobs; where <= job.InDead; where++ {
+		kv := p.lookup(m.q.Key(where, m.id))
 		if kv == nil {
 			continue
 		}
-		_, why := m.q.decode(where, kv)
+		_, why := m.q.Decode(where, kv)
 		if why == nil {
 			continue
 		}
-		e := p.byHand(verbBury, m)
-		r := salvaged(m.id, kv.Value, why, e)
-		m.builder, m.seen, m.n, m.repair.bytes = "salvage", snapshot{where: where, rev: kv.ModRevision}, next{r, inDead}, string(kv.Value)
+		e := p.byHand(job.VerbBury, m)
+		r := job.Salvaged(m.id, kv.Value, why, e)
+		m.builder, m.seen, m.n, m.repair.bytes = "salvage", job.Snapshot{Where: where, Rev: kv.ModRevision}, job.Next{Record: r, Where: job.InDead}, string(kv.Value)
 		var err error
-		m.txn, err = m.q.salvage(kv, where, r)
+		m.txn, err = m.q.Salvage(kv, where, r)
 		return err
 	}
 	return cannot("it can be read")
@@ -171,12 +171,12 @@ type exportedJob struct {
 // that a process would have to read.
 func stageExport(p *play, words []string) (string, error) {
 	l, ok := p.find(words[0])
-	if !ok || l.record.Attempt > 0 || l.record.Beside > 0 {
+	if !ok || l.Record.Attempt > 0 || l.Record.Beside > 0 {
 		return "", cannot("it is not there, or has something beside")
 	}
 	h := p.homeOf(words[0])
-	q := &Queue{name: h.q.keys.Name(), txns: h.q}
-	text, err := q.exportLine(l, besides{})
+	q := &Queue{name: h.q.Keys.Name(), txns: h.q}
+	text, err := q.exportLine(l, job.Beside{})
 	p.exported = &exportedJob{text, p.told.copy().jobs[p.index(words[0])]}
 	return "", err
 }
@@ -193,7 +193,7 @@ func sendImport(p *play, m *message, args []string) error {
 		return err
 	}
 	im.record.Nonce, im.record.Seq = p.fresh(m.call), 1 // as they are drawn here, and not at random
-	if im.where == inDone {
+	if im.where == job.InDone {
 		im.lease = clientv3.LeaseID(p.retentionLease())
 	}
 	if slices.Contains(args, "replace") {
@@ -201,9 +201,9 @@ func sendImport(p *play, m *message, args []string) error {
 			return err
 		}
 	}
-	m.builder, m.n = "restore", next{im.record, im.where}
+	m.builder, m.n = "restore", job.Next{Record: im.record, Where: im.where}
 	var err error
-	m.txn, err = m.q.restore(im, m.repair.found)
+	m.txn, err = m.q.Restore(im.restored(), m.repair.found)
 	return err
 }
 
@@ -211,35 +211,35 @@ func (p *play) makeWay(m *message, im *importing) error {
 	if err := p.read(m); err != nil {
 		return err
 	}
-	if old := m.seen.record; old.Born == im.record.Born || old.claimed() {
+	if old := m.seen.Record; old.Born == im.record.Born || old.Claimed() {
 		return cannot("it is the very job, or claimed")
 	}
-	m.repair.found[m.seen.where] = m.seen.rev
+	m.repair.found[m.seen.Where] = m.seen.Rev
 	return nil
 }
 
 func sendDisband(p *play, m *message, _ []string) error {
 	left := int64(0)
 	for _, a := range p.actors {
-		if a.sess.id != "" && p.serves(m.q, a.sess.id) != 0 {
+		if a.sess.ID != "" && p.serves(m.q, a.sess.ID) != 0 {
 			return cannot("it has workers")
 		}
-		left = max(left, p.modRev(m.q.keys.Worker(a.sess.id)))
+		left = max(left, p.modRev(m.q.Keys.Worker(a.sess.ID)))
 	}
 	m.builder = "disband"
 	m.config, m.confRev = p.conf(m.q)
-	m.txn = m.q.disband(m.confRev, left)
+	m.txn = m.q.Disband(m.confRev, left)
 	return nil
 }
 
 // written is the key of the job that somebody writes by hand, which keeps its lease.
-func (p *play) written(words []string) (h home, where place, kv *mvccpb.KeyValue, err error) {
+func (p *play) written(words []string) (h home, where job.Place, kv *mvccpb.KeyValue, err error) {
 	l, ok := p.find(words[0])
 	if !ok {
 		return h, 0, nil, cannot("there is no job %s that can be read", words[0])
 	}
 	h = p.homeOf(words[0])
-	return h, l.where, p.lookup(h.q.key(l.where, h.id)), nil
+	return h, l.Where, p.lookup(h.q.Key(l.Where, h.id)), nil
 }
 
 // stageGarble makes a record unreadable by hand.
@@ -264,7 +264,7 @@ func stageRename(p *play, words []string) (string, error) {
 	}
 	renamed := *r
 	renamed.ID, renamed.Nonce = "other", p.fresh(0x40+p.spent.hands)
-	value, err := renamed.encode()
+	value, err := renamed.Encode()
 	if err == nil {
 		p.scribble(words[0], kv, string(value))
 	}
@@ -282,11 +282,11 @@ func (p *play) scribble(name string, kv *mvccpb.KeyValue, value string) {
 // stageLitter writes what cannot be read where a job would be that is dead.
 func stageLitter(p *play, words []string) (string, error) {
 	h, where, _, err := p.written(words)
-	if err != nil || where != inDead {
+	if err != nil || where != job.InDead {
 		return "", cannot("it is not dead")
 	}
 	p.spent.hands++
-	p.put(h.q.key(inJobs, h.id), fmt.Sprintf("litter%d", p.spent.hands), 0)
+	p.put(h.q.Key(job.InJobs, h.id), fmt.Sprintf("litter%d", p.spent.hands), 0)
 	p.told = p.told.copy()
 	p.told.jobs[p.index(words[0])].littered = true
 	return "", nil

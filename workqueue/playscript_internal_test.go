@@ -11,8 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // run does what one line says, and returns what it led to. An error matches
@@ -117,7 +117,7 @@ func stageEvict(p *play, words []string) (string, error) {
 		return "", cannot("it has no session")
 	}
 	p.spent.evicted++
-	p.delete(p.space.Session(a.sess.id))
+	p.delete(p.Space.Session(a.sess.ID))
 	return "", nil
 }
 
@@ -142,7 +142,7 @@ func stageForget(p *play, _ []string) (string, error) {
 	p.grant(p.retentionLease())
 	p.told = p.told.copy()
 	for i := range p.told.jobs {
-		if p.told.jobs[i].where == inDone {
+		if p.told.jobs[i].where == job.InDone {
 			p.told.jobs[i] = jobSpec{}
 		}
 	}
@@ -156,11 +156,11 @@ func stageLead(p *play, words []string) (string, error) {
 		return "", cannot("it has no session")
 	}
 	p.spent.led++
-	key, nonce := p.space.Elections()+"dispatcher:q/leader", p.fresh(0x80+p.spent.led)
+	key, nonce := p.Space.Elections()+"dispatcher:q/leader", p.fresh(0x80+p.spent.led)
 	p.put(key, `{"w":"`+nonce+`"}`, 0)
-	a.term = coord.Fence{Key: key, Token: coord.Token(p.modRev(key)), Nonce: nonce}
+	a.term = etcdkv.Fence{Key: key, Token: p.modRev(key), Nonce: nonce}
 	p.told = p.told.copy()
-	p.told.leader = nonce + a.term.Token.String()
+	p.told.leader = nonce + fmt.Sprint(a.term.Token)
 	return "", nil
 }
 
@@ -182,7 +182,7 @@ func stageRestore(p *play, _ []string) (string, error) {
 // stageForeign writes a key that is nobody's, so that a revision goes by.
 func stageForeign(p *play, _ []string) (string, error) {
 	p.spent.foreign++
-	p.put(p.space.Root()+"foreign", "", 0)
+	p.put(p.Space.Root()+"foreign", "", 0)
 	return "", nil
 }
 
@@ -195,10 +195,10 @@ func stageShow(p *play, words []string) (string, error) {
 	if !ok {
 		return "nothing", nil
 	}
-	r := l.record
+	r := l.Record
 	var b strings.Builder
-	b.WriteString(string(r.state(l.where, testNow, func(sid string, rev int64) bool { return p.lives(session{sid, rev}) })))
-	if r.claimed() {
+	b.WriteString(string(r.State(l.Where, testNow, func(sid string, rev int64) bool { return p.lives(job.Owner{ID: sid, Rev: rev}) })))
+	if r.Claimed() {
 		fmt.Fprintf(&b, " by %s", strings.SplitN(r.Owner, ".", 2)[0])
 	}
 	fmt.Fprintf(&b, ", attempt %d, failures %d, losses %d", r.Attempt, r.Failures, r.Losses)
@@ -215,7 +215,7 @@ func stageShow(p *play, words []string) (string, error) {
 		}
 	}
 	h := p.homeOf(words[0])
-	if kv := p.lookup(h.q.keys.Progress(h.id)); kv != nil {
+	if kv := p.lookup(h.q.Keys.Progress(h.id)); kv != nil {
 		_, seq := noteOf(kv.Value)
 		fmt.Fprintf(&b, "\n  checkpoint %d", seq)
 	}

@@ -10,8 +10,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
+	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // errCannot tells that an actor cannot do what a line says: the explorer goes on, a
@@ -68,29 +69,29 @@ func init() {
 		"claim":      func(p *play, m *message, _ []string) error { return sendClaim(p, m, m.who) },
 		"reclaim":    func(p *play, m *message, _ []string) error { return sendReclaim(p, m, m.who) },
 		"assign":     sendAssign,
-		"complete":   closes(verbComplete),
-		"fail":       closes(verbFail),
-		"snooze":     closes(verbSnooze),
-		"release":    closes(verbRelease),
-		"quit":       closes(verbCancel),
+		"complete":   closes(job.VerbComplete),
+		"fail":       closes(job.VerbFail),
+		"snooze":     closes(job.VerbSnooze),
+		"release":    closes(job.VerbRelease),
+		"quit":       closes(job.VerbCancel),
 		"checkpoint": sendCheckpoint,
 		"register":   sendRegister,
 		"leave":      sendLeave,
 		"return":     sendReturn,
 		"reconcile":  sendReconcile,
-		"cancel":     intervenes(verbCancel),
-		"requeue":    intervenes(verbRequeue),
-		"break":      intervenes(verbBreak),
-		"bury":       intervenes(verbBury),
-		"pause":      configures(func(c *config) { c.Paused = true }),
-		"resume":     configures(func(c *config) { c.Paused = false }),
-		"dispatch":   configures(func(c *config) { c.Mode = ModeDispatch }),
+		"cancel":     intervenes(job.VerbCancel),
+		"requeue":    intervenes(job.VerbRequeue),
+		"break":      intervenes(job.VerbBreak),
+		"bury":       intervenes(job.VerbBury),
+		"pause":      configures(func(c *job.QueueConfig) { c.Paused = true }),
+		"resume":     configures(func(c *job.QueueConfig) { c.Paused = false }),
+		"dispatch":   configures(func(c *job.QueueConfig) { c.Mode = ModeDispatch }),
 	})
 }
 
 // event is one as its sender makes it. Time stands still: nothing here may hang on it.
-func (p *play) event(v verb, m *message) event {
-	return event{verb: v, now: testNow, nonce: p.fresh(m.call), delay: func(int) time.Duration { return 0 }}
+func (p *play) event(v job.Verb, m *message) job.Event {
+	return job.Event{Verb: v, Now: testNow, Nonce: p.fresh(m.call), Delay: func(int) time.Duration { return 0 }}
 }
 
 // sendEnqueue is a blind first try, and, after it was told what is there, the second.
@@ -98,22 +99,22 @@ func sendEnqueue(p *play, m *message, args []string) error {
 	params := p.perJob
 	params.ID, params.Payload = m.id, payloadNamed(args)
 	m.payload = string(params.Payload)
-	e := &enqueueing{q: &Queue{txns: m.q}, p: params, record: newRecord(params, 1, testNow)}
+	e := &enqueueing{q: &Queue{txns: m.q}, p: params, record: job.New(params.description(), 1, testNow)}
 	if slices.Contains(args, "over") {
 		var err error
-		get := func(where place) int64 { return p.modRev(m.q.key(where, m.id)) }
-		if m.old, err = e.judge(context.Background(), nil, p.lookup(m.q.key(inDone, m.id)), p.lookup(m.q.key(inDead, m.id))); err != nil {
+		get := func(where job.Place) int64 { return p.modRev(m.q.Key(where, m.id)) }
+		if m.old, err = e.judge(context.Background(), nil, p.lookup(m.q.Key(job.InDone, m.id)), p.lookup(m.q.Key(job.InDead, m.id))); err != nil {
 			return cannot("%v", err)
 		}
-		if m.old == (enqueueSeen{}) || get(inJobs) != 0 {
+		if m.old == (job.EnqueueSeen{}) || get(job.InJobs) != 0 {
 			return cannot("nothing is left of job %s", m.job)
 		}
 		m.seen, _ = p.find(m.job)
 	}
 	e.record.Nonce, e.record.Born = p.fresh(m.call), p.bornOf(m)
-	m.builder, m.n = "enqueue", next{e.record, inJobs}
+	m.builder, m.n = "enqueue", job.Next{Record: e.record, Where: job.InJobs}
 	var err error
-	m.txn, err = m.q.enqueue(e.record, params.Payload, m.old)
+	m.txn, err = m.q.Enqueue(e.record, params.Payload, m.old)
 	return err
 }
 
@@ -135,17 +136,17 @@ func sendClaim(p *play, m *message, to int) error {
 	}
 	a := p.actors[to]
 	m.to, m.toWho, m.builder = a.sess, to, "claim"
-	e := p.event(verbClaim, m)
-	e.owner, e.ownerRev, e.assigned = a.sess.id, a.sess.rev, m.verb == "assign"
+	e := p.event(job.VerbClaim, m)
+	e.Owner, e.OwnerRev, e.Assigned = a.sess.ID, a.sess.Rev, m.verb == "assign"
 	var err error
-	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+	if m.n, err = job.Transition(m.seen.Record, m.seen.Where, e); err != nil {
 		return cannot("%v", err)
 	}
 	conf, rev := p.conf(m.q)
 	if m.confRev = rev; conf.Paused {
 		return cannot("the queue is paused")
 	}
-	m.txn, err = m.q.claim(m.seen, m.n, m.to, m.confRev)
+	m.txn, err = m.q.Claim(m.seen, m.n, m.to, m.confRev)
 	return err
 }
 
@@ -155,73 +156,73 @@ func sendReclaim(p *play, m *message, to int) error {
 		return err
 	}
 	a := p.actors[to]
-	if !m.seen.record.claimed() || m.seen.record.Owner == a.sess.id {
+	if !m.seen.Record.Claimed() || m.seen.Record.Owner == a.sess.ID {
 		return cannot("%s is nobody else's", m.job)
 	}
 	m.to, m.toWho, m.builder = a.sess, to, "reclaim"
-	progress := p.modRev(m.q.keys.Progress(m.id))
-	e := p.event(verbReclaim, m)
+	progress := p.modRev(m.q.Keys.Progress(m.id))
+	e := p.event(job.VerbReclaim, m)
 	// As judgeLoss has it.
-	e.token, e.counted = coord.Token(m.seen.rev), progress <= m.seen.rev
-	e.owner, e.ownerRev, e.assigned = a.sess.id, a.sess.rev, m.verb == "assign"
-	m.counted = e.counted
+	e.Token, e.Counted = job.Token(m.seen.Rev), progress <= m.seen.Rev
+	e.Owner, e.OwnerRev, e.Assigned = a.sess.ID, a.sess.Rev, m.verb == "assign"
+	m.counted = e.Counted
 	var err error
-	if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+	if m.n, err = job.Transition(m.seen.Record, m.seen.Where, e); err != nil {
 		return cannot("%v", err)
 	}
 	conf, rev := p.conf(m.q)
 	if m.confRev = rev; conf.Paused {
 		return cannot("the queue is paused")
 	}
-	m.txn, err = m.q.reclaim(m.seen, m.n, m.to, m.confRev, progress)
+	m.txn, err = m.q.Reclaim(m.seen, m.n, m.to, m.confRev, progress)
 	return err
 }
 
 // sendAssign is a dispatcher's claim, or reclaim, for a worker.
 func sendAssign(p *play, m *message, args []string) error {
 	d := p.actors[m.who]
-	if d.term.IsZero() || len(args) != 1 {
+	if d.term == (etcdkv.Fence{}) || len(args) != 1 {
 		return cannot("%s does not lead, or no worker is named", d.name)
 	}
 	to := p.names[args[0]]
-	m.regRev = p.serves(m.q, p.actors[to].sess.id)
+	m.regRev = p.serves(m.q, p.actors[to].sess.ID)
 	if m.regRev == 0 {
 		return cannot("%s is not registered", args[0])
 	}
 	if err := p.read(m); err != nil {
 		return err
 	}
-	c := candidate{orphan: m.seen.record.claimed()}
+	a := job.Assignment{Orphan: m.seen.Record.Claimed(), Registered: m.regRev}
 	send := sendClaim
-	if c.orphan {
+	if a.Orphan {
 		send = sendReclaim
 	}
 	if err := send(p, m, to); err != nil {
 		return err
 	}
-	c.snapshot, c.config = m.seen, m.confRev
+	a.Snapshot, a.To, a.Config, a.Progress = m.seen, m.to, m.confRev, p.modRev(m.q.Keys.Progress(m.id))
 	m.builder, m.fence = "assign", d.term
 	var err error
-	m.txn, err = m.q.assign(assignment{c: c, to: m.to, registered: m.regRev}, m.n, p.modRev(m.q.keys.Progress(m.id)), d.term)
+	m.txn, err = m.q.Assign(a, m.n, d.term)
 	return err
 }
 
 // closes ends a worker's claim.
-func closes(v verb) func(p *play, m *message, args []string) error {
+func closes(v job.Verb) func(p *play, m *message, args []string) error {
 	return func(p *play, m *message, args []string) error {
 		h := p.actors[m.who].hold
 		if h == nil || h.job != m.job {
 			return cannot("%s does not hold %s", p.actors[m.who].name, m.job)
 		}
 		e := p.event(v, m)
-		e.token, e.result, e.err = h.fence.Token, []byte("1"), ""
-		if v == verbFail {
-			e.err = "failed"
+		e.Token, e.Result, e.Err = job.Token(h.fence.Token), []byte("1"), ""
+		if v == job.VerbFail {
+			e.Err = "failed"
 		}
 		m.forGood = slices.Contains(args, "for-good")
-		e.permanent = m.forGood
+		e.Permanent = m.forGood
 		at := h.at
-		at.hasProgress = h.noted != 0 || h.seq > 0
+		at.HasProgress = h.noted != 0 || h.seq > 0
 		if err := p.sendClose(m, at, h.fence, e); err != nil {
 			return err
 		}
@@ -235,17 +236,17 @@ func closes(v verb) func(p *play, m *message, args []string) error {
 	}
 }
 
-func (p *play) sendClose(m *message, at snapshot, f coord.Fence, e event) error {
-	n, err := transition(at.record, at.where, e)
+func (p *play) sendClose(m *message, at job.Snapshot, f etcdkv.Fence, e job.Event) error {
+	n, err := job.Transition(at.Record, at.Where, e)
 	if err != nil {
 		return cannot("%v", err)
 	}
 	var lease clientv3.LeaseID
-	if n.where == inDone {
+	if n.Where == job.InDone {
 		lease = clientv3.LeaseID(p.retentionLease())
 	}
 	m.builder, m.seen, m.n, m.fence = "close", at, n, f
-	m.txn, err = m.q.close(f, at, n, lease)
+	m.txn, err = m.q.Close(f, at, n, lease)
 	return err
 }
 
@@ -257,33 +258,33 @@ func (p *play) joinJob(m *message, id string) error {
 		return err
 	}
 	for i, op := range ops { // nonces must not be random
-		r, err := decodeRecord(op.ValueBytes())
+		r, err := job.Decode(op.ValueBytes())
 		if err != nil {
 			return err
 		}
-		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), p.bornOf(m), stamp(testNow)
+		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), p.bornOf(m), job.Stamp(testNow)
 		r.Seq = 1
-		value, err := r.encode()
+		value, err := r.Encode()
 		if err != nil {
 			return err
 		}
 		ops[i] = clientv3.OpPut(string(op.KeyBytes()), string(value))
 	}
-	joined, err := joinable(p.space, nil, ops)
+	joined, err := job.Joinable(p.Space, nil, ops)
 	m.with = id
-	joined.join(&m.txn, p.space)
+	joined.Join(&m.txn, p.Space)
 	return err
 }
 
 // joinTerm completes only while a dispatcher leads, as CompleteJoined does.
 func (p *play) joinTerm(m *message, dispatcher string) error {
 	d, err := p.named([]string{dispatcher})
-	if err != nil || d.term.IsZero() {
+	if err != nil || d.term == (etcdkv.Fence{}) {
 		return cannot("%s has never led", dispatcher)
 	}
 	m.under = d.term
-	joined, err := joinable(p.space, []coord.Fence{m.under}, nil)
-	joined.join(&m.txn, p.space)
+	joined, err := job.Joinable(p.Space, []etcdkv.Fence{m.under}, nil)
+	joined.Join(&m.txn, p.Space)
 	return err
 }
 
@@ -307,11 +308,11 @@ func sendReconcile(p *play, m *message, _ []string) error {
 
 // queue is the one of the message, as a process has it that does not talk to etcd.
 func (p *play) queue(m *message) *Queue {
-	return &Queue{name: m.q.keys.Name(), cfg: Config{}.withDefaults(), keys: m.q.keys, txns: m.q}
+	return &Queue{name: m.q.Keys.Name(), cfg: Config{}.withDefaults(), keys: m.q.Keys, txns: m.q}
 }
 
-func (h home) fenceOf(l snapshot) coord.Fence {
-	return coord.Fence{Key: h.q.key(inJobs, l.record.ID), Token: coord.Token(l.rev), Nonce: l.record.Nonce}
+func (h home) fenceOf(l job.Snapshot) etcdkv.Fence {
+	return etcdkv.Fence{Key: h.q.Key(job.InJobs, l.Record.ID), Token: l.Rev, Nonce: l.Record.Nonce}
 }
 
 func sendCheckpoint(p *play, m *message, _ []string) error {
@@ -321,47 +322,47 @@ func sendCheckpoint(p *play, m *message, _ []string) error {
 	}
 	m.builder, m.seen, m.fence, m.seq = "progress", h.at, h.fence, h.seq+1
 	nonce := p.fresh(m.call)
-	value, err := encodeJSON(note{Nonce: nonce, Token: h.fence.Token, At: stamp(testNow), Checkpoint: []byte(fmt.Sprint(m.seq))})
+	value, err := job.EncodeJSON(job.Note{Nonce: nonce, Token: job.Token(h.fence.Token), At: job.Stamp(testNow), Checkpoint: []byte(fmt.Sprint(m.seq))})
 	if err != nil {
 		return err
 	}
-	m.txn = m.q.progress(h.fence, m.id, string(value), h.noted)
+	m.txn = m.q.Progress(h.fence, m.id, string(value), h.noted)
 	asked := *h
 	asked.seq = m.seq // there may be one from now on
 	p.actors[m.who].hold = &asked
 	return nil
 }
 
-func intervenes(v verb) func(p *play, m *message, args []string) error {
+func intervenes(v job.Verb) func(p *play, m *message, args []string) error {
 	return func(p *play, m *message, _ []string) error {
 		if err := p.read(m); err != nil {
 			return err
 		}
-		if v == verbRequeue && m.seen.where == inDone && m.seen.record.Beside > 0 {
+		if v == job.VerbRequeue && m.seen.Where == job.InDone && m.seen.Record.Beside > 0 {
 			return cannot("the payload of %s is gone", m.job)
 		}
 		e := p.byHand(v, m)
 		var err error
-		if m.n, err = transition(m.seen.record, m.seen.where, e); err != nil {
+		if m.n, err = job.Transition(m.seen.Record, m.seen.Where, e); err != nil {
 			return cannot("%v", err)
 		}
 		var lease clientv3.LeaseID
-		if m.n.where == inDone {
+		if m.n.Where == job.InDone {
 			lease = clientv3.LeaseID(p.retentionLease())
 		}
 		m.builder = "intervene"
-		m.txn, err = m.q.intervene(m.seen, m.n, lease)
+		m.txn, err = m.q.Intervene(m.seen, m.n, lease)
 		return err
 	}
 }
 
-func configures(change func(*config)) func(p *play, m *message, args []string) error {
+func configures(change func(*job.QueueConfig)) func(p *play, m *message, args []string) error {
 	return func(p *play, m *message, _ []string) error {
 		m.builder = "configure"
 		m.config, m.confRev = p.conf(m.q)
 		change(&m.config)
 		var err error
-		m.txn, err = m.q.configure(m.config, m.confRev)
+		m.txn, err = m.q.Configure(m.config, m.confRev)
 		return err
 	}
 }

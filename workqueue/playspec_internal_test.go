@@ -3,19 +3,22 @@ package workqueue
 import (
 	"fmt"
 	"slices"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // spec is what must be so in etcd, kept beside it without looking into records: from
 // which requests were applied, in which order. It knows nothing of transition.
 type spec struct {
 	jobs   []jobSpec
-	leader string // nonce of the term that counts
-	config config // as the last change wanted it
+	leader string          // nonce of the term that counts
+	config job.QueueConfig // as the last change wanted it
 }
 
 // jobSpec is one id.
 type jobSpec struct {
-	where     place
+	where     job.Place
 	exists    bool
 	claimed   bool
 	assigned  bool
@@ -58,7 +61,7 @@ func (j *jobSpec) end(outcome string) {
 }
 
 // finish moves a job to the done ones: what lies beside it goes.
-func (j *jobSpec) finish() { j.where, j.noteToken, j.noteSeq = inDone, 0, 0 }
+func (j *jobSpec) finish() { j.where, j.noteToken, j.noteSeq = job.InDone, 0, 0 }
 
 func (j *jobSpec) log(e trailEntry) { j.trail = append(slices.Clip(slices.Clone(j.trail)), e) }
 
@@ -85,14 +88,14 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 		if !j.exists || !j.claimed || int64(m.fence.Token) != j.token || !p.ownedAsSeen(j, m) {
 			return violation("%s: %s of job %s was accepted under token %d, which is superseded", who, m.verb, m.job, m.fence.Token)
 		}
-		if payloadOf(m.seen.record) != j.payload {
+		if payloadOf(m.seen.Record) != j.payload {
 			return violation("%s: %s of job %s was accepted, which has another payload by now", who, m.verb, m.job)
 		}
-		if term := m.under.Nonce + m.under.Token.String(); !m.under.IsZero() && term != p.told.leader {
+		if term := m.under.Nonce + fmt.Sprint(m.under.Token); m.under != (etcdkv.Fence{}) && term != p.told.leader {
 			return violation("%s: %s of job %s was accepted under term %s, which is over", who, m.verb, m.job, term)
 		}
 		if m.with != "" {
-			with := &message{who: m.who, verb: "enqueue", job: m.with, n: next{record: &record{Born: p.bornOf(m)}}}
+			with := &message{who: m.who, verb: "enqueue", job: m.with, n: job.Next{Record: &job.Record{Born: p.bornOf(m)}}}
 			if err := p.judgeEnqueue(&p.told.jobs[p.index(m.with)], with); err != nil {
 				return err
 			}
@@ -123,7 +126,7 @@ func (p *play) judge(m *message, was *play, rev int64) error {
 }
 
 // seenOther tells whether the change was made of another config than is there.
-func (m *message) seenOther(now config) bool {
+func (m *message) seenOther(now job.QueueConfig) bool {
 	was := m.config
 	switch m.verb {
 	case "pause", "resume":
@@ -136,18 +139,18 @@ func (m *message) seenOther(now config) bool {
 
 // ownedAsSeen tells whether a closing request ends the claim of the session that has it.
 func (p *play) ownedAsSeen(j *jobSpec, m *message) bool {
-	return p.actors[j.owner].sess.id == m.seen.record.Owner
+	return p.actors[j.owner].sess.ID == m.seen.Record.Owner
 }
 
 func (p *play) judgeEnqueue(j *jobSpec, m *message) error {
 	who := p.actors[m.who].name
 	switch {
-	case j.exists && j.where == inJobs:
+	case j.exists && j.where == job.InJobs:
 		return violation("%s: enqueue overwrites the live job %s", who, m.job)
-	case j.exists && (m.seen.record == nil || j.where != m.seen.where):
+	case j.exists && (m.seen.Record == nil || j.where != m.seen.Where):
 		return violation("%s: enqueue of job %s does not know that it is there already", who, m.job)
 	}
-	*j = jobSpec{exists: true, attempt: j.attempt, trail: j.trail, token: j.token, born: m.n.record.Born, payload: m.payload}
+	*j = jobSpec{exists: true, attempt: j.attempt, trail: j.trail, token: j.token, born: m.n.Record.Born, payload: m.payload}
 	return nil
 }
 
@@ -155,17 +158,17 @@ func (p *play) judgeClaim(j *jobSpec, m *message, was *play, rev int64) error {
 	who := p.actors[m.who].name
 	conf, _ := was.conf(m.q)
 	switch {
-	case !j.exists || j.where != inJobs:
+	case !j.exists || j.where != job.InJobs:
 		return violation("%s: job %s is claimed although it is over", who, m.job)
 	case !was.lives(m.to):
 		return violation("%s: job %s is claimed for a session that has ended", who, m.job)
 	case conf.Paused:
 		return violation("%s: job %s is claimed from a paused queue", who, m.job)
-	case m.seen.record.claimed() != j.claimed:
+	case m.seen.Record.Claimed() != j.claimed:
 		return violation("%s: job %s is claimed although it was claimed, or given back, meanwhile", who, m.job)
-	case m.verb == "assign" && m.fence.Nonce+m.fence.Token.String() != p.told.leader:
+	case m.verb == "assign" && m.fence.Nonce+fmt.Sprint(m.fence.Token) != p.told.leader:
 		return violation("%s: job %s is assigned by a dispatcher that was deposed", who, m.job)
-	case m.verb == "assign" && was.modRev(m.q.keys.Worker(m.to.id)) != m.regRev:
+	case m.verb == "assign" && was.modRev(m.q.Keys.Worker(m.to.ID)) != m.regRev:
 		return violation("%s: job %s is assigned to a worker that has left, or takes fewer jobs", who, m.job)
 	}
 	if j.claimed {
@@ -184,16 +187,16 @@ func (p *play) judgeReclaim(j *jobSpec, m *message, was *play) (over bool, err e
 	if was.lives(p.actors[j.owner].sess) {
 		return true, violation("%s: job %s is taken from %s, which lives", who, m.job, p.actors[j.owner].name)
 	}
-	if moved := was.modRev(m.q.keys.Progress(m.id)) > j.token; m.counted == moved {
+	if moved := was.modRev(m.q.Keys.Progress(m.id)) > j.token; m.counted == moved {
 		return true, violation("%s: the loss of job %s counts: %v, although a checkpoint was kept since its claim: %v", who, m.job, m.counted, moved)
 	}
 	if m.counted {
 		j.losses++
 	}
-	j.end(outcomeLost)
+	j.end(job.OutcomeLost)
 	switch {
 	case m.counted && j.losses >= p.maxLosses() || p.perJob.AtMostOnce:
-		j.where = inDead
+		j.where = job.InDead
 	case m.counted && j.losses > 1:
 	default:
 		return false, nil
@@ -222,53 +225,53 @@ func (j *jobSpec) close(m *message, p *play) error {
 		if j.accepted++; j.accepted > 1 {
 			return violation("job %s has %d accepted results", m.job, j.accepted)
 		}
-		j.end(outcomeCompleted)
+		j.end(job.OutcomeCompleted)
 		j.finish()
 	case "fail":
-		j.end(outcomeFailed)
+		j.end(job.OutcomeFailed)
 		j.failures++
 		j.losses = 0
 		if m.forGood || j.failures >= p.maxAttempts() {
-			j.where = inDead
+			j.where = job.InDead
 		}
 	case "snooze":
-		j.end(outcomeSnoozed)
+		j.end(job.OutcomeSnoozed)
 		j.losses = 0
 	case "quit":
-		j.end(outcomeCancelled)
+		j.end(job.OutcomeCancelled)
 		j.finish()
 	default:
-		j.end(outcomeReleased)
+		j.end(job.OutcomeReleased)
 	}
-	if p.perJob.AtMostOnce && j.where == inJobs {
-		j.where = inDead
+	if p.perJob.AtMostOnce && j.where == job.InJobs {
+		j.where = job.InDead
 	}
 	return nil
 }
 
 // intervene is what somebody's intervention must lead to: on what he saw.
 func (j *jobSpec) intervene(m *message, p *play) error {
-	if !j.exists || j.where != m.seen.where || j.claimed != m.seen.record.claimed() || j.claimed && int64(m.seen.rev) != j.token {
+	if !j.exists || j.where != m.seen.Where || j.claimed != m.seen.Record.Claimed() || j.claimed && int64(m.seen.Rev) != j.token {
 		return violation("%s: %s of job %s is applied to another state than was seen", p.actors[m.who].name, m.verb, m.job)
 	}
 	none := trailEntry{by: m.who}
 	switch m.verb {
 	case "cancel":
-		j.intervened(m, outcomeCancelled)
+		j.intervened(m, job.OutcomeCancelled)
 		j.finish()
 	case "bury":
-		none.outcome = outcomeBuried
+		none.outcome = job.OutcomeBuried
 		j.log(none)
-		j.where = inDead
+		j.where = job.InDead
 	case "break":
-		j.intervened(m, outcomeBroken)
+		j.intervened(m, job.OutcomeBroken)
 		if p.perJob.AtMostOnce {
-			j.where = inDead
+			j.where = job.InDead
 		}
 	case "requeue":
-		none.outcome = outcomeRequeued
+		none.outcome = job.OutcomeRequeued
 		j.log(none)
-		j.where, j.failures, j.losses, j.accepted = inJobs, 0, 0, 0
+		j.where, j.failures, j.losses, j.accepted = job.InJobs, 0, 0, 0
 		if j.leftovers {
 			j.leftovers, j.noteToken, j.noteSeq = false, 0, 0
 		}
@@ -282,9 +285,9 @@ func (p *play) consistent() error {
 	for i, id := range p.jobs {
 		j := &p.told.jobs[i]
 		h := p.homes[i]
-		for where := inJobs; where <= inDead; where++ {
-			want := j.exists && j.where == where || j.littered && where == inJobs
-			if there := p.lookup(h.q.key(where, h.id)) != nil; there != want {
+		for where := job.InJobs; where <= job.InDead; where++ {
+			want := j.exists && j.where == where || j.littered && where == job.InJobs
+			if there := p.lookup(h.q.Key(where, h.id)) != nil; there != want {
 				return violation("job %s is in %s: %v", id, [...]string{"jobs", "done", "dead"}[where], there)
 			}
 		}
@@ -311,7 +314,7 @@ func (p *play) consistent() error {
 func (p *play) inboxes(j *jobSpec, h home, id string) error {
 	for _, a := range p.actors {
 		want := j.exists && j.claimed && j.assigned && p.actors[j.owner].sess == a.sess
-		if got := p.lookup(h.q.keys.Assigned(a.sess.id, h.id)) != nil; got != want {
+		if got := p.lookup(h.q.Keys.Assigned(a.sess.ID, h.id)) != nil; got != want {
 			return violation("job %s is in the inbox of %s: %v", id, a.name, got)
 		}
 	}
@@ -319,14 +322,14 @@ func (p *play) inboxes(j *jobSpec, h home, id string) error {
 }
 
 func (j *jobSpec) matches(p *play, h home, id string) error {
-	kv := p.lookup(h.q.key(j.where, h.id))
+	kv := p.lookup(h.q.Key(j.where, h.id))
 	r, err := decodeOnce(kv.Value)
 	if err != nil {
 		return violation("job %s: %v", id, err)
 	}
 	owner := ""
 	if j.claimed {
-		owner = p.actors[j.owner].sess.id
+		owner = p.actors[j.owner].sess.ID
 	}
 	switch {
 	case r.Owner != owner:
@@ -337,7 +340,7 @@ func (j *jobSpec) matches(p *play, h home, id string) error {
 		return violation("job %s: its record counts %d attempts, %d failures, %d losses; there were %d, %d, %d", id, r.Attempt, r.Failures, r.Losses, j.attempt, j.failures, j.losses)
 	case r.LogTotal != len(j.trail):
 		return violation("job %s: its trail has %d entries, it had %d ends", id, r.LogTotal, len(j.trail))
-	case j.where == inJobs && kv.Lease != 0:
+	case j.where == job.InJobs && kv.Lease != 0:
 		return violation("job %s hangs on a lease", id)
 	case r.Born != j.born:
 		return violation("job %s is another job than was enqueued", id)
@@ -355,10 +358,10 @@ func (j *jobSpec) matches(p *play, h home, id string) error {
 	return nil
 }
 
-func trailText(a Attempt) string {
+func trailText(a job.Attempt) string {
 	text := a.Outcome
 	if a.Owner != "" {
-		text += fmt.Sprintf(" %s of %s", a.Token, a.Owner)
+		text += fmt.Sprintf(" %d of %s", a.Token, a.Owner)
 	}
 	return text + " " + a.Actor
 }
@@ -366,7 +369,7 @@ func trailText(a Attempt) string {
 func (p *play) trailText(e trailEntry) string {
 	text := e.outcome
 	if e.claim {
-		text += fmt.Sprintf(" %d of %s", e.token, p.actors[e.owner].sess.id)
+		text += fmt.Sprintf(" %d of %s", e.token, p.actors[e.owner].sess.ID)
 	}
 	if e.by >= 0 {
 		return text + " " + p.actors[e.by].name

@@ -12,41 +12,15 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
-
-// note is the value of progress/<id>: the latest report and checkpoint.
-type note struct {
-	Nonce          string          `json:"w"`
-	Token          coord.Token     `json:"token"`
-	At             time.Time       `json:"at"`
-	Progress       json.RawMessage `json:"progress,omitempty"`
-	ProgressText   string          `json:"progress_text,omitempty"`
-	Progress64     []byte          `json:"progress_base64,omitempty"`
-	Checkpoint     json.RawMessage `json:"checkpoint,omitempty"`
-	CheckpointText string          `json:"checkpoint_text,omitempty"`
-	Checkpoint64   []byte          `json:"checkpoint_base64,omitempty"`
-}
-
-func (n *note) progress() []byte   { return either(n.Progress, n.ProgressText, n.Progress64) }
-func (n *note) checkpoint() []byte { return either(n.Checkpoint, n.CheckpointText, n.Checkpoint64) }
-
-// either joins what split took apart.
-func either(j json.RawMessage, text string, rest []byte) []byte {
-	switch {
-	case rest != nil:
-		return rest
-	case text != "":
-		return []byte(text)
-	}
-	return j
-}
 
 // notes is a claim's side of progress/<id>: one write in flight, and the newest
 // wish behind it.
 type notes struct {
 	mu     sync.Mutex
-	wish   note
+	wish   job.Note
 	rev    int64 // the key's mod revision as this claim last saw it
 	wished int   // counts wishes
 	kept   int   // the wish that was written last
@@ -61,10 +35,10 @@ func (n *notes) load(kv *mvccpb.KeyValue, j *Job) {
 		return
 	}
 	n.rev = kv.ModRevision
-	var left note
+	var left job.Note
 	if json.Unmarshal(kv.Value, &left) == nil {
 		n.wish = left
-		j.Progress, j.Checkpoint = bytes.Clone(left.progress()), bytes.Clone(left.checkpoint())
+		j.Progress, j.Checkpoint = bytes.Clone(left.ProgressBytes()), bytes.Clone(left.CheckpointBytes())
 	}
 }
 
@@ -80,17 +54,17 @@ func (n *notes) any() bool {
 // it, is written, or ctx ends. It returns [coord.ErrFenced] when the claim is no
 // longer current: stop working then. At most 64 KiB.
 func (c *Claim) Progress(ctx context.Context, b []byte) error {
-	return c.keep(ctx, "progress", b, func(n *note) { n.Progress, n.ProgressText, n.Progress64 = split(b) })
+	return c.keep(ctx, "progress", b, func(n *job.Note) { n.Progress, n.ProgressText, n.Progress64 = job.Split(b) })
 }
 
 // Checkpoint keeps b for the next attempt, which finds it in its Job, and for
 // [Queue.Get]. It blocks and fails as Progress does. A loss does not count against
 // the job when progress or a checkpoint was written since the claim.
 func (c *Claim) Checkpoint(ctx context.Context, b []byte) error {
-	return c.keep(ctx, "checkpoint", b, func(n *note) { n.Checkpoint, n.CheckpointText, n.Checkpoint64 = split(b) })
+	return c.keep(ctx, "checkpoint", b, func(n *job.Note) { n.Checkpoint, n.CheckpointText, n.Checkpoint64 = job.Split(b) })
 }
 
-func (c *Claim) keep(ctx context.Context, field string, b []byte, set func(*note)) error {
+func (c *Claim) keep(ctx context.Context, field string, b []byte, set func(*job.Note)) error {
 	what := "keep " + field + " of job " + c.job.ID
 	if err := checkSize(field, len(b), maxProgress); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -152,16 +126,16 @@ func (c *Claim) writeNotes(ctx context.Context) {
 
 // writeNote writes one wish and returns the key's new revision. Repeating an
 // unknown one is safe, because its own success moves the revision that it compares.
-func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, error) {
-	wish.Nonce, wish.Token, wish.At = keyspace.NewNonce(), c.fence.Token, stamp(time.Now())
-	value, err := encodeJSON(wish)
+func (c *Claim) writeNote(ctx context.Context, wish job.Note, seen int64) (int64, error) {
+	wish.Nonce, wish.Token, wish.At = keyspace.NewNonce(), job.Token(c.fence.Token), job.Stamp(time.Now())
+	value, err := job.EncodeJSON(wish)
 	if err != nil {
 		return 0, err
 	}
 	committer := c.committer()
 	adopted, unsure := false, false
 	for {
-		r, err := committer.Do(ctx, c.q.txns.progress(c.fence, c.job.ID, string(value), seen))
+		r, err := committer.Do(ctx, c.q.txns.Progress(fenceOf(c.fence), c.job.ID, string(value), seen))
 		switch {
 		case err == nil && r.Succeeded:
 			return r.Revision, nil
@@ -170,7 +144,7 @@ func (c *Claim) writeNote(ctx context.Context, wish note, seen int64) (int64, er
 			if kv != nil && keyspace.NonceOf(kv.Value) == wish.Nonce {
 				return kv.ModRevision, nil
 			}
-			if err := refusal(r, c.fence); !errors.Is(err, coord.ErrRefused) || adopted {
+			if err := refusal(r, fenceOf(c.fence)); !errors.Is(err, coord.ErrRefused) || adopted {
 				if unsure {
 					err = fmt.Errorf("%w: %w", coord.ErrUnknown, err)
 				}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,69 +12,15 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
-func TestBackoff(t *testing.T) {
-	for _, tc := range []struct {
-		b    Backoff
-		n    int
-		dice float64
-		want time.Duration
-	}{
-		{Backoff{}, 1, 0.5, time.Second},
-		{Backoff{}, 2, 0.5, 2 * time.Second},
-		{Backoff{}, 4, 0.5, 8 * time.Second},
-		{Backoff{}, 1, 0, 800 * time.Millisecond},
-		{Backoff{}, 11, 0.5, 10 * time.Minute},
-		{Backoff{}, math.MaxInt, 0.5, 10 * time.Minute},
-		{Backoff{}, 0, 0.5, time.Second},
-		{Backoff{}, -5, 0.5, time.Second},
-		{Backoff{Jitter: -1}, 3, 0.99, 4 * time.Second},
-		{Backoff{Jitter: 7}, 1, 0, 0},
-		{Backoff{Initial: time.Minute, Max: time.Second}, 1, 0.5, time.Second},
-		{Backoff{Factor: 1}, math.MaxInt, 0.5, time.Second},
-		{Backoff{Factor: 1.5, Initial: 2 * time.Second}, 3, 0.5, 4500 * time.Millisecond},
-		{Backoff{Factor: math.NaN(), Jitter: math.NaN()}, 2, 0.5, 2 * time.Second},
-		{Backoff{Factor: math.Inf(1)}, 2, 0.5, 10 * time.Minute},
-		{Backoff{Max: math.MaxInt64}, 100, 0.99, math.MaxInt64},
-		{Backoff{Max: math.MaxInt64, Jitter: 1}, 100, math.Inf(-1), math.MaxInt64},
-		{Backoff{}, 1, math.NaN(), time.Second},
-		{Backoff{Jitter: 1}, 1, 1e300, time.Second},
-	} {
-		if got := tc.b.After(tc.n, tc.dice); got != tc.want {
-			t.Errorf("%+v after %d, dice %v: got %s, want %s", tc.b, tc.n, tc.dice, got, tc.want)
-		}
-	}
-	for n := 1; n < 20; n++ {
-		middle := Backoff{}.After(n, 0.5)
-		for range 100 {
-			got := Backoff{}.After(n, rand.Float64())
-			if got < middle*8/10 || got > middle*12/10 {
-				t.Fatalf("after %d: %s is not within a fifth of %s", n, got, middle)
-			}
-		}
-	}
+func anyRank(dice *rand.Rand, step int) job.Rank {
+	return job.Rank{Priority: dice.IntN(5) - 2, CreateRev: int64(dice.IntN(40)), Seq: uint64(dice.IntN(3)), ID: fmt.Sprint(step)}
 }
 
-func TestBackoffValidates(t *testing.T) {
-	for _, b := range []Backoff{{Initial: -1}, {Max: -1}, {Factor: 0.5}, {Factor: -1}, {Factor: math.NaN()}, {Jitter: 1.1}, {Jitter: math.NaN()}} {
-		if err := b.validate(); !errors.Is(err, coord.ErrInvalid) {
-			t.Errorf("%+v: got %v", b, err)
-		}
-	}
-	for _, b := range []Backoff{{}, {Initial: 1, Max: 1, Factor: 1, Jitter: 1}, {Jitter: -1}} {
-		if err := b.validate(); err != nil {
-			t.Errorf("%+v: %v", b, err)
-		}
-	}
-}
-
-func anyRank(dice *rand.Rand, step int) rank {
-	return rank{dice.IntN(5) - 2, int64(dice.IntN(40)), uint64(dice.IntN(3)), fmt.Sprint(step)}
-}
-
-func byRank(a, b rank) int {
-	if a.before(b) {
+func byRank(a, b job.Rank) int {
+	if a.Before(b) {
 		return -1
 	}
 	return 1
@@ -85,7 +30,7 @@ func byRank(a, b rank) int {
 func TestReadyListKeepsTheOrder(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	var l readyList
-	var model []rank
+	var model []job.Rank
 	for step := range 4000 {
 		if len(model) > 0 && dice.IntN(5) < 2 {
 			i := dice.IntN(len(model))
@@ -97,11 +42,11 @@ func TestReadyListKeepsTheOrder(t *testing.T) {
 			model = append(model, r)
 			slices.SortFunc(model, byRank)
 		}
-		l.remove(rank{id: "no such job"})
+		l.remove(job.Rank{ID: "no such job"})
 		if step%50 != 0 {
 			continue
 		}
-		var got []rank
+		var got []job.Rank
 		for e := range l.all() {
 			got = append(got, e.rank)
 		}
@@ -115,10 +60,10 @@ func TestReadyListKeepsTheOrder(t *testing.T) {
 }
 
 func TestRankIsTheQueuesOrder(t *testing.T) {
-	inOrder := []rank{{5, 9, 9, "z"}, {5, 10, 0, "a"}, {0, 1, 2, "z"}, {0, 1, 3, "a"}, {0, 1, 3, "b"}, {0, 2, 0, "a"}, {-1, 1, 0, "a"}}
+	inOrder := []job.Rank{{Priority: 5, CreateRev: 9, Seq: 9, ID: "z"}, {Priority: 5, CreateRev: 10, Seq: 0, ID: "a"}, {Priority: 0, CreateRev: 1, Seq: 2, ID: "z"}, {Priority: 0, CreateRev: 1, Seq: 3, ID: "a"}, {Priority: 0, CreateRev: 1, Seq: 3, ID: "b"}, {Priority: 0, CreateRev: 2, Seq: 0, ID: "a"}, {Priority: -1, CreateRev: 1, Seq: 0, ID: "a"}}
 	for i, a := range inOrder {
 		for j, b := range inOrder {
-			if got := a.before(b); got != (i < j) {
+			if got := a.Before(b); got != (i < j) {
 				t.Errorf("%v before %v: got %v", a, b, got)
 			}
 		}
@@ -159,7 +104,7 @@ func TestNewID(t *testing.T) {
 	last := ""
 	for i := range 1000 {
 		now := time.UnixMilli(1_700_000_000_000 + int64(i)*7)
-		id := newID(now)
+		id := job.NewID(now)
 		if len(id) != 26 || strings.Trim(id, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" || seen[id] {
 			t.Fatalf("got %q", id)
 		}
@@ -169,7 +114,7 @@ func TestNewID(t *testing.T) {
 		seen[id], last = true, id
 	}
 	// From the ULID specification's example time.
-	if got := newID(time.UnixMilli(1_469_918_176_385))[:10]; got != "01ARYZ6S41" {
+	if got := job.NewID(time.UnixMilli(1_469_918_176_385))[:10]; got != "01ARYZ6S41" {
 		t.Errorf("got %s, want 01ARYZ6S41", got)
 	}
 }
@@ -178,21 +123,21 @@ func TestOutcomesOfHandlers(t *testing.T) {
 	base := errors.New("base")
 	for name, tc := range map[string]struct {
 		err   error
-		verb  verb
+		verb  job.Verb
 		text  string
 		delay time.Duration
 		final bool
 		base  bool
 	}{
-		"permanent":         {Permanent(base), verbFail, "base", 0, true, true},
-		"permanent, nil":    {Permanent(nil), verbFail, "failed for good", 0, true, false},
-		"wrapped":           {fmt.Errorf("on top: %w", Permanent(base)), verbFail, "on top: base", 0, true, true},
-		"retry after":       {RetryAfter(time.Minute, base), verbFail, "base", time.Minute, false, true},
-		"retry after, nil":  {RetryAfter(time.Minute, nil), verbFail, "retry after 1m0s", time.Minute, false, false},
-		"retry after, past": {RetryAfter(-1, base), verbFail, "base", time.Millisecond, false, true},
-		"snooze":            {Snooze(time.Hour), verbSnooze, "snoozed for 1h0m0s", time.Hour, false, false},
-		"cancel":            {Cancel(base), verbCancel, "base", 0, false, true},
-		"cancel, nil":       {Cancel(nil), verbCancel, "cancelled by its handler", 0, false, false},
+		"permanent":         {Permanent(base), job.VerbFail, "base", 0, true, true},
+		"permanent, nil":    {Permanent(nil), job.VerbFail, "failed for good", 0, true, false},
+		"wrapped":           {fmt.Errorf("on top: %w", Permanent(base)), job.VerbFail, "on top: base", 0, true, true},
+		"retry after":       {RetryAfter(time.Minute, base), job.VerbFail, "base", time.Minute, false, true},
+		"retry after, nil":  {RetryAfter(time.Minute, nil), job.VerbFail, "retry after 1m0s", time.Minute, false, false},
+		"retry after, past": {RetryAfter(-1, base), job.VerbFail, "base", time.Millisecond, false, true},
+		"snooze":            {Snooze(time.Hour), job.VerbSnooze, "snoozed for 1h0m0s", time.Hour, false, false},
+		"cancel":            {Cancel(base), job.VerbCancel, "base", 0, false, true},
+		"cancel, nil":       {Cancel(nil), job.VerbCancel, "cancelled by its handler", 0, false, false},
 	} {
 		var o *outcomeError
 		if !errors.As(tc.err, &o) {
@@ -216,12 +161,12 @@ func TestPanicsBecomeErrors(t *testing.T) {
 	}
 	// The frames of the one who panicked come first, and survive the cut.
 	_, stack, _ := strings.Cut(err.Error(), "\n")
-	if !strings.HasPrefix(stack, "github.com/leasekit/leasekit/workqueue.explode(") || len(shorten(err.Error(), maxError)) != len(err.Error()) {
+	if !strings.HasPrefix(stack, "github.com/leasekit/leasekit/workqueue.explode(") || len(job.Shorten(err.Error(), job.MaxError)) != len(err.Error()) {
 		t.Errorf("got %s", err)
 	}
 	huge := strings.Repeat("x", 1<<20)
 	_, err = call(t.Context(), HandlerFunc(func(context.Context, *Claim) ([]byte, error) { panic(huge) }), nil)
-	if short := shorten(err.Error(), maxError); !strings.Contains(short, "TestPanicsBecomeErrors") {
+	if short := job.Shorten(err.Error(), job.MaxError); !strings.Contains(short, "TestPanicsBecomeErrors") {
 		t.Errorf("the stack is lost: %s", short)
 	}
 	_, err = call(t.Context(), HandlerFunc(func(context.Context, *Claim) ([]byte, error) {
@@ -293,17 +238,17 @@ func TestTheLargestJobFits(t *testing.T) {
 	for i := range maxLabels {
 		labels[strings.Repeat("<", 190)+fmt.Sprint(100+i)] = worst
 	}
-	p := Params{ID: strings.Repeat("/", 200), Payload: make([]byte, inlineLimit), Labels: labels, Trace: labels}
+	p := Params{ID: strings.Repeat("/", 200), Payload: make([]byte, job.InlineLimit), Labels: labels, Trace: labels}
 	if err := p.validate(defaultMaxPayload); err != nil {
 		t.Fatal(err)
 	}
-	r := newRecord(p, 1, testNow)
-	for range 3 * logLimit {
-		r.log(Attempt{Outcome: outcomeFailed, Owner: strings.Repeat("%2F", 200), Error: strings.Repeat("\x01", maxError), Actor: worst, Reason: worst})
+	r := job.New(p.description(), 1, testNow)
+	for range 3 * job.LogLimit {
+		r.Log(job.Attempt{Outcome: job.OutcomeFailed, Owner: strings.Repeat("%2F", 200), Error: strings.Repeat("\x01", job.MaxError), Actor: worst, Reason: worst})
 	}
 	for name, unit := range map[string]string{"bytes": "\x00", "text of quotes": `"`, "text of separators": "\u2028\n"} {
-		r.setResult(bytes.Repeat([]byte(unit), MaxResult/len(unit)))
-		b, err := r.encode()
+		r.SetResult(bytes.Repeat([]byte(unit), MaxResult/len(unit)))
+		b, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,15 +269,15 @@ func FuzzParams(f *testing.F) {
 			}
 			return
 		}
-		b, err := newRecord(p, 1, testNow).encode()
+		b, err := job.New(p.description(), 1, testNow).Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := decodeRecord(b)
+		r, err := job.Decode(b)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := r.view("q", inJobs, 1, testNow, nobody)
+		j := view(r, "q", job.InJobs, 1, testNow, nobody)
 		if id != "" && j.ID != id || j.Kind != kind || j.Labels[k] != v || j.Timeout < p.Timeout || j.Timeout > p.Timeout+time.Millisecond {
 			t.Errorf("%+v came back as %+v", p, j)
 		}

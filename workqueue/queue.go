@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -82,7 +83,7 @@ func (c Config) validate() error {
 	if c.MaxPayload < 0 || c.MaxPayload > hardPayload {
 		return &coord.InputError{Field: "max payload", Value: fmt.Sprint(c.MaxPayload), Reason: fmt.Sprintf("it is at most %d bytes: etcd refuses larger requests", hardPayload)}
 	}
-	if err := c.Backoff.validate(); err != nil {
+	if err := job.Backoff(c.Backoff).Validate(); err != nil {
 		return err
 	}
 	for field, n := range map[string]int{"retain jobs": c.RetainJobs, "retain bytes": c.RetainBytes} {
@@ -90,10 +91,10 @@ func (c Config) validate() error {
 			return &coord.InputError{Field: field, Value: fmt.Sprint(n), Reason: "it must not be negative; 0 means the default"}
 		}
 	}
-	return checkSpans(
-		span{"retention", c.Retention, time.Second, maxTimeout, "1h"},
-		span{"quiet", c.Quiet, minPeriod, maxPeriod, "10s"},
-		span{"scan every", c.ScanEvery, minPeriod, maxPeriod, "5m"},
+	return job.CheckSpans(
+		job.Span{Field: "retention", D: c.Retention, Least: time.Second, Most: job.MaxTimeout, Zero: "1h"},
+		job.Span{Field: "quiet", D: c.Quiet, Least: minPeriod, Most: job.MaxPeriod, Zero: "10s"},
+		job.Span{Field: "scan every", D: c.ScanEvery, Least: minPeriod, Most: job.MaxPeriod, Zero: "5m"},
 	)
 }
 
@@ -110,7 +111,7 @@ type Queue struct {
 	client    *clientv3.Client
 	store     *etcdkv.Store
 	keys      keyspace.QueueKeys
-	txns      txns
+	txns      job.Txns
 	committer *lane.Committer
 	index     *index
 	retention *retention
@@ -153,7 +154,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}
 	q := &Queue{
-		name: cfg.Queue, cfg: cfg, client: client, store: store, keys: keys, txns: txns{keys: keys, space: store.Keys()},
+		name: cfg.Queue, cfg: cfg, client: client, store: store, keys: keys, txns: job.Txns{Keys: keys, Space: store.Keys()},
 		committer: lane.NewCommitter(store, cfg.Identity), index: newIndex(store.Keys(), cfg.Queue),
 		log: cfg.Logger.With(zap.String("queue", cfg.Queue)),
 	}
@@ -226,36 +227,36 @@ func (q *Queue) behind(f func(ctx context.Context)) bool {
 
 // locate finds a job wherever it is, at one revision. A nil record means that
 // there is none.
-func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (snapshot, *clientv3.TxnResponse, error) {
+func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (job.Snapshot, *clientv3.TxnResponse, error) {
 	return q.locateAt(ctx, 0, id, more...)
 }
 
 // locateAt is locate as of a revision, which etcd may have compacted; 0 is now.
-func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (l snapshot, resp *clientv3.TxnResponse, err error) {
+func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (l job.Snapshot, resp *clientv3.TxnResponse, err error) {
 	var gets []clientv3.Op
-	for where := inJobs; where <= inDead; where++ {
-		gets = append(gets, clientv3.OpGet(q.txns.key(where, id), clientv3.WithRev(rev)))
+	for where := job.InJobs; where <= job.InDead; where++ {
+		gets = append(gets, clientv3.OpGet(q.txns.Key(where, id), clientv3.WithRev(rev)))
 	}
 	if resp, err = q.store.Read(ctx, append(gets, more...)...); err != nil {
-		return snapshot{}, nil, err
+		return job.Snapshot{}, nil, err
 	}
-	for where := inJobs; where <= inDead; where++ {
+	for where := job.InJobs; where <= job.InDead; where++ {
 		kvs := resp.Responses[where].GetResponseRange().Kvs
 		if len(kvs) == 0 {
 			continue
 		}
-		r, err := decodeRecord(kvs[0].Value)
+		r, err := job.Decode(kvs[0].Value)
 		if err != nil {
-			return snapshot{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
+			return job.Snapshot{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
 		}
-		return snapshot{record: r, where: where, rev: kvs[0].ModRevision, created: kvs[0].CreateRevision, hasProgress: r.Attempt > 0}, resp, nil
+		return job.Snapshot{Record: r, Where: where, Rev: kvs[0].ModRevision, Created: kvs[0].CreateRevision, HasProgress: r.Attempt > 0}, resp, nil
 	}
-	return snapshot{}, resp, nil
+	return job.Snapshot{}, resp, nil
 }
 
 // jobAt is what could be found out of a job as of a revision, or as it is now where
 // etcd does not have that any more; 0 is now.
-func (q *Queue) jobAt(ctx context.Context, id string, rev int64) snapshot {
+func (q *Queue) jobAt(ctx context.Context, id string, rev int64) job.Snapshot {
 	l, _, err := q.locateAt(ctx, rev, id)
 	if rev != 0 && err != nil {
 		l, _, _ = q.locateAt(ctx, 0, id)

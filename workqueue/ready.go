@@ -4,28 +4,9 @@ import (
 	"iter"
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
-
-// rank is a job's place in the queue: higher priority first, then older, then
-// its place in the batch that created it.
-type rank struct {
-	priority  int
-	createRev int64
-	seq       uint64
-	id        string
-}
-
-func (a rank) before(b rank) bool {
-	switch {
-	case a.priority != b.priority:
-		return a.priority > b.priority
-	case a.createRev != b.createRev:
-		return a.createRev < b.createRev
-	case a.seq != b.seq:
-		return a.seq < b.seq
-	}
-	return a.id < b.id
-}
 
 const maxLevel = 20
 
@@ -38,12 +19,12 @@ type readyList struct {
 }
 
 type readyNode struct {
-	rank  rank
+	rank  job.Rank
 	entry *entry
 	next  []*readyNode
 }
 
-func (l *readyList) insert(r rank, e *entry) {
+func (l *readyList) insert(r job.Rank, e *entry) {
 	prev := l.path(r)
 	// Each level holds half of the one below.
 	level := min(1+bits.TrailingZeros64(rand.Uint64()|1<<(maxLevel-1)), maxLevel)
@@ -55,7 +36,7 @@ func (l *readyList) insert(r rank, e *entry) {
 	l.len++
 }
 
-func (l *readyList) remove(r rank) {
+func (l *readyList) remove(r job.Rank) {
 	prev := l.path(r)
 	n := *prev[0]
 	if n == nil || n.rank != r {
@@ -68,10 +49,10 @@ func (l *readyList) remove(r rank) {
 }
 
 // path returns, per level, the link that leads to the first node at or behind r.
-func (l *readyList) path(r rank) (links [maxLevel]**readyNode) {
+func (l *readyList) path(r job.Rank) (links [maxLevel]**readyNode) {
 	row := l.head[:]
 	for i := maxLevel - 1; i >= 0; i-- {
-		for row[i] != nil && row[i].rank.before(r) {
+		for row[i] != nil && row[i].rank.Before(r) {
 			row = row[i].next
 		}
 		links[i] = &row[i]

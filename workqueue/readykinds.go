@@ -10,22 +10,22 @@ import (
 type readyKinds map[string]*readyList
 
 func (k readyKinds) insert(e *entry) {
-	l := k[e.record.Kind]
+	l := k[e.Record.Kind]
 	if l == nil {
 		l = &readyList{}
-		k[e.record.Kind] = l
+		k[e.Record.Kind] = l
 	}
 	l.insert(e.rank, e)
 }
 
 func (k readyKinds) remove(e *entry) {
-	l := k[e.record.Kind]
+	l := k[e.Record.Kind]
 	if l == nil {
 		return
 	}
 	l.remove(e.rank)
 	if l.len == 0 {
-		delete(k, e.record.Kind)
+		delete(k, e.Record.Kind)
 	}
 }
 
@@ -58,7 +58,7 @@ func (k readyKinds) of(knows func(kind string) bool) iter.Seq[*entry] {
 type readyHeads []*readyNode
 
 func (h readyHeads) Len() int           { return len(h) }
-func (h readyHeads) Less(i, j int) bool { return h[i].rank.before(h[j].rank) }
+func (h readyHeads) Less(i, j int) bool { return h[i].rank.Before(h[j].rank) }
 func (h readyHeads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *readyHeads) Push(v any)        { *h = append(*h, v.(*readyNode)) }
 

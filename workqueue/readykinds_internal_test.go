@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // The lists of kinds against one sorted slice.
@@ -19,18 +21,18 @@ func TestReadyKindsKeepTheOrder(t *testing.T) {
 			model = slices.Delete(model, i, i+1)
 		} else {
 			r := anyRank(dice, step)
-			e := &entry{rank: r, snapshot: snapshot{record: &record{ID: r.id, Kind: string(rune('a' + dice.IntN(6)))}}}
+			e := &entry{rank: r, Snapshot: job.Snapshot{Record: &job.Record{ID: r.ID, Kind: string(rune('a' + dice.IntN(6)))}}}
 			kinds.insert(e)
 			model = append(model, e)
 			slices.SortFunc(model, func(a, b *entry) int { return byRank(a.rank, b.rank) })
 		}
-		kinds.remove(&entry{rank: rank{id: "no such job"}, snapshot: snapshot{record: &record{Kind: "no such kind"}}})
+		kinds.remove(&entry{rank: job.Rank{ID: "no such job"}, Snapshot: job.Snapshot{Record: &job.Record{Kind: "no such kind"}}})
 		if step%50 != 0 {
 			continue
 		}
 		some := func(kind string) bool { return kind < "c" }
 		for name, knows := range map[string]func(string) bool{"all": nil, "some": some, "none": func(string) bool { return false }} {
-			want := slices.DeleteFunc(slices.Clone(model), func(e *entry) bool { return knows != nil && !knows(e.record.Kind) })
+			want := slices.DeleteFunc(slices.Clone(model), func(e *entry) bool { return knows != nil && !knows(e.Record.Kind) })
 			if got := slices.Collect(kinds.of(knows)); !slices.Equal(got, want) {
 				t.Fatalf("step %d, %s: %d jobs, want %d, or in another order", step, name, len(got), len(want))
 			}
@@ -52,7 +54,7 @@ func TestReadyKindsKeepTheOrder(t *testing.T) {
 func BenchmarkPickBehindOtherKinds(b *testing.B) {
 	for _, others := range []int{0, 1_000, 100_000} {
 		b.Run(fmt.Sprint(others), func(b *testing.B) {
-			x := newIndex(testTxns(b, "/t/").space, "q")
+			x := newIndex(testTxns(b, "/t/").Space, "q")
 			for i := range others {
 				x.attach(readyOf("other", i))
 			}
@@ -74,7 +76,7 @@ func BenchmarkPickBehindOtherKinds(b *testing.B) {
 func readyOf(kind string, i int) *entry {
 	id := fmt.Sprint(kind, i)
 	return &entry{
-		snapshot: snapshot{record: &record{ID: id, Kind: kind}, where: inJobs, rev: int64(i + 1)},
-		rank:     rank{createRev: int64(i + 1), id: id}, hash: hash64(id),
+		Snapshot: job.Snapshot{Record: &job.Record{ID: id, Kind: kind}, Where: job.InJobs, Rev: int64(i + 1)},
+		rank:     job.Rank{CreateRev: int64(i + 1), ID: id}, hash: hash64(id),
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -17,7 +19,7 @@ import (
 // for the session and that no handler works: e says why and until when. It reads the
 // job first, so it can be called again after any error. That the claim is another's by
 // now, or was never made, is as good.
-func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string, e event) error {
+func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string, e job.Event) error {
 	resp, err := q.store.Get(ctx, q.keys.Job(id))
 	if err != nil {
 		return fmt.Errorf("give back job %s: %w", id, err)
@@ -32,7 +34,7 @@ func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string
 	case r == nil:
 		return nil
 	}
-	err = q.release(ctx, s, snapshot{record: r, where: inJobs, rev: resp.Kvs[0].ModRevision}, e)
+	err = q.release(ctx, s, job.Snapshot{Record: r, Where: job.InJobs, Rev: resp.Kvs[0].ModRevision}, e)
 	if err != nil && !errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("give back job %s: %w", id, err)
 	}
@@ -41,27 +43,26 @@ func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string
 
 // claimIn is the claim of a nonce, nil where the job's key holds none: a reclaim may
 // have put the job back under it.
-func claimIn(kv *mvccpb.KeyValue, nonce string) (*record, error) {
+func claimIn(kv *mvccpb.KeyValue, nonce string) (*job.Record, error) {
 	if keyspace.NonceOf(kv.Value) != nonce {
 		return nil, nil
 	}
-	r, err := decodeRecord(kv.Value)
-	if err != nil || !r.claimed() {
+	r, err := job.Decode(kv.Value)
+	if err != nil || !r.Claimed() {
 		return nil, err
 	}
 	return r, nil
 }
 
 // release gives back a claim of the session as it was read.
-func (q *Queue) release(ctx context.Context, s *coord.Session, l snapshot, e event) error {
-	token := coord.Token(l.rev)
-	fence := coord.Fence{Key: q.keys.Job(l.record.ID), Token: token, Nonce: l.record.Nonce}
-	e.verb, e.now, e.nonce, e.token, e.delay = verbRelease, time.Now(), keyspace.NewNonce(), token, q.delay()
-	n, err := transition(l.record, l.where, e)
+func (q *Queue) release(ctx context.Context, s *coord.Session, l job.Snapshot, e job.Event) error {
+	fence := etcdkv.Fence{Key: q.keys.Job(l.Record.ID), Token: l.Rev, Nonce: l.Record.Nonce}
+	e.Verb, e.Now, e.Nonce, e.Token, e.Delay = job.VerbRelease, time.Now(), keyspace.NewNonce(), job.Token(l.Rev), q.delay()
+	n, err := job.Transition(l.Record, l.Where, e)
 	if err != nil {
 		return err
 	}
-	txn, err := q.txns.close(fence, l, n, 0)
+	txn, err := q.txns.Close(fence, l, n, 0)
 	if err != nil {
 		return err
 	}
@@ -79,4 +80,4 @@ func (q *Queue) release(ctx context.Context, s *coord.Session, l snapshot, e eve
 }
 
 // unbegun is a release of a job that no handler has begun.
-func unbegun(why string) event { return event{err: why, unbegun: true} }
+func unbegun(why string) job.Event { return job.Event{Err: why, Unbegun: true} }

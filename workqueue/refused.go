@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -37,29 +37,23 @@ type Refusal struct {
 
 // keepRefusal writes the evidence beside the job, best effort: never on the job's
 // key, since that would fence the live owner.
-func (q *Queue) keepRefusal(ctx context.Context, c *Claim, e event) {
+func (q *Queue) keepRefusal(ctx context.Context, c *Claim, e job.Event) {
 	ev := Refusal{
-		Nonce: keyspace.NewNonce(), Verb: string(e.verb), Token: c.fence.Token, Owner: c.at.record.Owner,
-		Attempt: c.job.Attempt, At: stamp(e.now), Size: len(e.result),
+		Nonce: keyspace.NewNonce(), Verb: string(e.Verb), Token: c.fence.Token, Owner: c.at.Record.Owner,
+		Attempt: c.job.Attempt, At: job.Stamp(e.Now), Size: len(e.Result),
 	}
-	if len(e.result) > 0 {
-		sum := sha256.Sum256(e.result)
+	if len(e.Result) > 0 {
+		sum := sha256.Sum256(e.Result)
 		ev.SHA256 = hex.EncodeToString(sum[:])
 	}
 	value, err := json.Marshal(ev)
 	if err == nil {
 		var lease clientv3.LeaseID
 		if lease, err = q.retention.lease(ctx, len(value)); err == nil {
-			_, err = q.committer.Do(ctx, q.txns.refused(c.job.ID, string(value), lease))
+			_, err = q.committer.Do(ctx, q.txns.Refused(c.job.ID, string(value), lease))
 		}
 	}
 	if err != nil {
 		q.log.Info("keep evidence of a refused write", zap.String("job", c.job.ID), zap.Error(err))
 	}
-}
-
-// refused keeps the last refusal of a job. There is nothing to compare: it is only
-// written once a refusal is proven, and the last one wins.
-func (t txns) refused(id, value string, lease clientv3.LeaseID) etcdkv.Txn {
-	return etcdkv.Txn{Origin: "evidence", Then: []clientv3.Op{clientv3.OpPut(t.keys.Refused(id), value, clientv3.WithLease(lease))}}
 }

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/claims"
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -66,7 +65,7 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration,
 
 // tell writes how many jobs the session can hold.
 func (r *registration) tell(ctx context.Context, capacity int) error {
-	at, err := r.put(ctx, workerRecord{Kinds: r.kinds, Concurrency: capacity})
+	at, err := r.put(ctx, job.WorkerRecord{Kinds: r.kinds, Concurrency: capacity})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.told, r.at = capacity, at
@@ -79,17 +78,17 @@ func (r *registration) tell(ctx context.Context, capacity int) error {
 // put writes the entry in place of the one that was there. The session's compare keeps
 // a lost one from lingering; that of the entry keeps a late write from coming back. It
 // returns the revision at which it was written.
-func (r *registration) put(ctx context.Context, rec workerRecord) (at int64, err error) {
+func (r *registration) put(ctx context.Context, rec job.WorkerRecord) (at int64, err error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	for range maxTries {
 		rec.Nonce = keyspace.NewNonce()
-		value, err := encodeJSON(rec)
+		value, err := job.EncodeJSON(rec)
 		if err != nil {
 			return 0, err
 		}
 		r.nonces = append(r.nonces, rec.Nonce)
-		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.txns.register(session{r.s.ID(), r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
+		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.txns.Register(job.Owner{ID: r.s.ID(), Rev: r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
 		switch {
 		case err != nil:
 			if !errors.Is(err, coord.ErrUnknown) { // it was certainly not written
@@ -133,21 +132,7 @@ func (r *registration) mayFollow(kv *mvccpb.KeyValue) bool {
 			return true
 		}
 	}
-	return decodeWorker(kv.Value).Left
-}
-
-// register writes a worker's entry on its session's lease.
-func (t txns) register(me session, lease clientv3.LeaseID, seen int64, value string) etcdkv.Txn {
-	key, alive := t.keys.Worker(me.id), t.space.Session(me.id)
-	return etcdkv.Txn{
-		Origin: "worker",
-		If: []clientv3.Cmp{
-			clientv3.Compare(clientv3.CreateRevision(alive), "=", me.rev), //mutant:register-session
-			clientv3.Compare(clientv3.ModRevision(key), "=", seen),        //mutant:register-order
-		},
-		Then: []clientv3.Op{clientv3.OpPut(key, value, clientv3.WithLease(lease))},
-		Else: []clientv3.Op{clientv3.OpGet(key), clientv3.OpGet(alive)},
-	}
+	return job.DecodeWorker(kv.Value).Left
 }
 
 // isTold tells whether etcd has the entry as it was written last, saying that the session
@@ -221,7 +206,7 @@ func (r *registration) leave(ctx context.Context) error {
 		close(r.left)
 		return nil
 	}
-	_, err := r.put(ctx, workerRecord{Kinds: r.kinds, Left: true})
+	_, err := r.put(ctx, job.WorkerRecord{Kinds: r.kinds, Left: true})
 	switch {
 	case isSessionOver(err):
 		return nil

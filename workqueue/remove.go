@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // Remove takes away what is left of an empty queue: its config, and with it its mode
@@ -36,12 +34,12 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 		}
 		left := int64(0)
 		for _, kv := range workers.Kvs {
-			if !decodeWorker(kv.Value).Left {
+			if !job.DecodeWorker(kv.Value).Left {
 				return fmt.Errorf("%s: %w", what, errInhabited)
 			}
 			left = max(left, kv.ModRevision)
 		}
-		r, err := q.committer.Do(ctx, q.txns.disband(seen, left))
+		r, err := q.committer.Do(ctx, q.txns.Disband(seen, left))
 		now := int64(0)
 		if kv := r.Get(0); kv != nil {
 			now = kv.ModRevision
@@ -56,23 +54,4 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 		}
 	}
 	return conflict(what, errChanging)
-}
-
-// disband deletes the config of a queue in which there is nothing, and the tombstones of
-// workers that have left it, the last of them at revision left. The range compares
-// close the races with whoever enqueues a job meanwhile, ends one, or begins to serve
-// the queue; the first one keeps a pause, or a mode, that was not seen.
-func (t txns) disband(config, left int64) etcdkv.Txn {
-	key := t.keys.Config()
-	txn := etcdkv.Txn{
-		Origin: "repair",
-		If:     []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", config)},
-		Then:   []clientv3.Op{clientv3.OpDelete(key), clientv3.OpDelete(t.keys.Workers(), clientv3.WithPrefix())},
-		Else:   []clientv3.Op{clientv3.OpGet(key)},
-	}
-	for _, prefix := range []string{t.keys.Jobs(), t.keys.DoneJobs(), t.keys.DeadJobs()} {
-		txn.If = append(txn.If, clientv3.Compare(clientv3.CreateRevision(prefix), "=", 0).WithPrefix()) //mutant:remove-empty
-	}
-	txn.If = append(txn.If, clientv3.Compare(clientv3.ModRevision(t.keys.Workers()), "<", left+1).WithPrefix()) //mutant:remove-left
-	return txn
 }

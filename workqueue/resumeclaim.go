@@ -38,39 +38,18 @@ func (q *Queue) ResumeClaim(ctx context.Context, id string, token coord.Token, n
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	q.learn(resp.Responses[5].GetResponseRange().Kvs)
-	if l.record == nil {
+	if l.Record == nil {
 		return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
-	if !l.provenBy(token, nonce) {
-		return q.newClaim(nil, l.late(token, nonce)), nil
+	if !l.ProvenBy(int64(token), nonce) {
+		return q.newClaim(nil, l.Late(int64(token), nonce)), nil
 	}
 	c := q.newClaim(nil, l)
-	if kv := only(resp, 3); kv != nil && l.record.Beside > 0 {
+	if kv := only(resp, 3); kv != nil && l.Record.Beside > 0 {
 		c.job.Payload = kv.Value
 	}
 	c.notes.load(only(resp, 4), c.job)
 	return c, nil
-}
-
-// provenBy tells whether what was found is the claim of that token.
-func (l snapshot) provenBy(token coord.Token, nonce string) bool {
-	return l.record != nil && l.where == inJobs && l.record.claimed() && coord.Token(l.rev) == token && /*mutant:takeup-nonce*/ (nonce == "" || nonce == l.record.Nonce)
-}
-
-// late is what the owner of a token that is not current would believe to hold. Its
-// fence can never hold, since nothing has its nonce: it is there to be refused.
-func (l snapshot) late(token coord.Token, nonce string) snapshot {
-	r := *l.record
-	if nonce == "" {
-		nonce = keyspace.NewNonce() //mutant:takeup-late
-	}
-	r.Nonce, r.Owner, r.OwnerRev, r.Assigned = nonce, "unknown", 1, false
-	for _, a := range r.Attempts {
-		if a.Token == token {
-			r.Owner, r.Attempt = a.Owner, a.Attempt
-		}
-	}
-	return snapshot{record: &r, where: inJobs, rev: int64(token)}
 }
 
 // only returns the one key that the i-th get of a read found, or nil.

@@ -44,8 +44,8 @@ func openAt(t testing.TB, cl *clientv3.Client, cfg workqueue.Config) *workqueue.
 	return q
 }
 
-// session opens a session, and closes it in t's cleanup.
-func session(t testing.TB, cl *clientv3.Client, root string, ttl time.Duration) *coord.Session {
+// Owner opens a session, and closes it in t's cleanup.
+func Owner(t testing.TB, cl *clientv3.Client, root string, ttl time.Duration) *coord.Session {
 	t.Helper()
 	s, err := coord.OpenSession(bounded(t), cl, coord.SessionConfig{Root: root, TTL: ttl})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/mirror"
 )
 
@@ -108,13 +109,13 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 		if n <= 0 {
 			break
 		}
-		switch began, hung := w.q.index.begin(e.at.record); {
+		switch began, hung := w.q.index.begin(e.at.Record); {
 		case hung:
 			put := unbegun("an earlier attempt still runs in that worker")
-			put.at = time.Now().Add(hungPause)
+			put.At = time.Now().Add(hungPause)
 			w.returnEntry(s, box, e, put)
 		case began:
-			c := candidate{snapshot: e.at, entry: &entry{snapshot: e.at}}
+			c := candidate{Snapshot: e.at, entry: &entry{Snapshot: e.at}}
 			if !box.begin(e) {
 				w.q.index.leave(c)
 				continue
@@ -149,7 +150,7 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 	switch {
 	case errors.Is(err, errMissed):
 		w.hooks.Missed()
-		inside.Of(s).Book().Untrack(e.at.record.Nonce)
+		inside.Of(s).Book().Untrack(e.at.Record.Nonce)
 		return nil, began
 	case err != nil:
 		if !isSessionOver(err) && w.hard.Err() == nil {
@@ -171,15 +172,15 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 }
 
 // returnEntry gives an entry back, behind the caller, unless a handler has it.
-func (w *Worker) returnEntry(s *coord.Session, box *inbox, e *inboxEntry, ev event) {
+func (w *Worker) returnEntry(s *coord.Session, box *inbox, e *inboxEntry, ev job.Event) {
 	if box.begin(e) {
 		w.giveBack(s, e, ev)
 	}
 }
 
 // giveBack leaves an entry to the session's book.
-func (w *Worker) giveBack(s *coord.Session, e *inboxEntry, ev event) {
-	r := e.at.record
+func (w *Worker) giveBack(s *coord.Session, e *inboxEntry, ev job.Event) {
+	r := e.at.Record
 	if inside.Of(s).Book().Replace(r.Nonce, func(ctx context.Context) error { return w.q.giveBack(ctx, s, r.ID, r.Nonce, ev) }) {
 		inside.Of(s).Book().Settle(r.Nonce)
 	}

@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +20,7 @@ func TestWhoeverKeepsLessCounts(t *testing.T) {
 		{"the queue does, less", Config{}, Config{Retention: time.Minute, RetainJobs: 3, RetainBytes: 1}, kept{time.Minute, 3, 1}},
 		{"both do, each less of something", Config{Retention: time.Minute, RetainJobs: 20_000, RetainBytes: 7}, Config{Retention: time.Hour, RetainJobs: 3, RetainBytes: 9}, kept{time.Minute, 3, 7}},
 	} {
-		if got := tc.own.keeps(tc.set); got != tc.want {
+		if got := tc.own.keeps(tc.set.settings()); got != tc.want {
 			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
 		}
 	}
@@ -75,51 +74,5 @@ func TestHostileSettings(t *testing.T) {
 	var s Config
 	if err := s.ReadSettings([]byte("nothing")); err == nil {
 		t.Error("what is no config is read")
-	}
-}
-
-// What is set can be read again, and what a newer program put beside or into a setting
-// stays there for as long as that setting does not change.
-func TestSettingsOfANewerProgramSurvive(t *testing.T) {
-	c, err := decodeConfig([]byte(`{"retention":"1h","backoff":{"initial":"5s","curve":"linear"},"limits":{"gpu":4},"retain_jobs":"many"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _ := c.settings()
-	s.Retention = 2 * time.Hour
-	c.set(s)
-	txn, err := testTxns(t, "/r/").configure(c, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := string(txn.Then[0].ValueBytes())
-	for _, part := range []string{`"retention":"2h0m0s"`, `"backoff":{"initial":"5s","curve":"linear"}`, `"limits":{"gpu":4}`} {
-		if !strings.Contains(got, part) {
-			t.Errorf("%s is not in %s", part, got)
-		}
-	}
-	if strings.Contains(got, "many") {
-		t.Errorf("what nobody can read stays in %s", got)
-	}
-	for _, want := range []Config{
-		{}, {Retention: maxTimeout, RetainJobs: maxCount, RetainBytes: maxCount, Backoff: Backoff{maxTimeout, maxTimeout, math.MaxFloat64, -math.MaxFloat64}},
-		{Retention: time.Second, RetainJobs: 1, RetainBytes: 1, Backoff: Backoff{Initial: 1, Max: 1, Factor: 1, Jitter: 1}},
-	} {
-		if err := want.ValidateSettings(); err != nil {
-			t.Fatal(err)
-		}
-		c.set(want)
-		if got, err := c.settings(); err != nil || got != want {
-			t.Errorf("got %+v, %v, want %+v", got, err, want)
-		}
-	}
-}
-
-// A config that is mended keeps its settings.
-func TestMendedConfigKeepsSettings(t *testing.T) {
-	c := salvagedConfig([]byte(`{"paused":7,"retention":"3h","retain_jobs":[],"limits":1}`))
-	s, err := c.settings()
-	if s.Retention != 3*time.Hour || err == nil || string(c.extra["limits"]) != "1" || len(c.extra) != 1 {
-		t.Errorf("got %+v, %v, %v", s, err, c.extra)
 	}
 }

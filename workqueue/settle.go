@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 	"github.com/leasekit/leasekit/internal/usercode"
@@ -55,12 +56,12 @@ func (c *Claim) CompleteJoined(ctx context.Context, result []byte, fences []coor
 	if err := checkSize("result", len(result), MaxResult); err != nil { //mutant:result-size
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
-	joined, err := joinable(c.q.store.Keys(), fences, ops)
+	joined, err := job.Joinable(c.q.store.Keys(), fencesOf(fences), ops)
 	if err != nil {
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
-	e := c.event(verbComplete)
-	e.result = result
+	e := c.event(job.VerbComplete)
+	e.Result = result
 	return c.close(ctx, e, joined)
 }
 
@@ -72,27 +73,27 @@ func (c *Claim) Fail(ctx context.Context, cause error) error {
 	if cause == nil {
 		cause = errors.New("failed without an error")
 	}
-	return c.close(ctx, c.failure(cause), joinedOps{})
+	return c.close(ctx, c.failure(cause), job.JoinedOps{})
 }
 
 // failure turns a handler's error into the event that it asks for.
-func (c *Claim) failure(cause error) event {
+func (c *Claim) failure(cause error) job.Event {
 	o := outcomeOf(cause)
 	if o == nil {
-		e := c.event(verbFail)
-		e.err = usercode.TextOf(cause)
+		e := c.event(job.VerbFail)
+		e.Err = usercode.TextOf(cause)
 		return e
 	}
 	e := c.event(o.outcome)
-	if o.outcome == verbSnooze {
-		e.at = e.now.Add(o.delay)
+	if o.outcome == job.VerbSnooze {
+		e.At = e.Now.Add(o.delay)
 	}
-	if o.outcome == verbCancel || o.err != nil {
-		e.err = usercode.TextOf(cause)
+	if o.outcome == job.VerbCancel || o.err != nil {
+		e.Err = usercode.TextOf(cause)
 	}
-	e.permanent, e.unbegun = o.final, o.unbegun
-	if o.outcome == verbFail && o.delay > 0 {
-		e.delay = func(int) time.Duration { return o.delay }
+	e.Permanent, e.Unbegun = o.final, o.unbegun
+	if o.outcome == job.VerbFail && o.delay > 0 {
+		e.Delay = func(int) time.Duration { return o.delay }
 	}
 	return e
 }
@@ -100,7 +101,7 @@ func (c *Claim) failure(cause error) event {
 // Release gives the job back at once, counted as nothing. It returns as Complete
 // does.
 func (c *Claim) Release(ctx context.Context) error {
-	return c.close(ctx, c.event(verbRelease), joinedOps{})
+	return c.close(ctx, c.event(job.VerbRelease), job.JoinedOps{})
 }
 
 // giveBack is what the session's Close does with a claim that is still held.
@@ -128,12 +129,12 @@ func (c *Claim) wasGivenBack() bool {
 	return c.given
 }
 
-func (c *Claim) event(v verb) event {
-	return event{verb: v, now: time.Now(), nonce: keyspace.NewNonce(), token: c.fence.Token, delay: c.q.delay()}
+func (c *Claim) event(v job.Verb) job.Event {
+	return job.Event{Verb: v, Now: time.Now(), Nonce: keyspace.NewNonce(), Token: job.Token(c.fence.Token), Delay: c.q.delay()}
 }
 
 // close takes one way out of the claim: see [claims.Closer].
-func (c *Claim) close(ctx context.Context, e event, joined joinedOps) error {
+func (c *Claim) close(ctx context.Context, e job.Event, joined job.JoinedOps) error {
 	way, err := c.way(e, joined)
 	if err == nil {
 		err = c.closer.Close(ctx, way)
@@ -142,7 +143,7 @@ func (c *Claim) close(ctx context.Context, e event, joined joinedOps) error {
 		err = ErrSettled
 	}
 	if err != nil {
-		return fmt.Errorf("%s job %s: %w", e.verb, c.job.ID, err)
+		return fmt.Errorf("%s job %s: %w", e.Verb, c.job.ID, err)
 	}
 	return nil
 }
@@ -154,27 +155,27 @@ func isClosed(err error) bool {
 
 // leaveTo leaves the claim to its session's book, since its handler has returned: the
 // event is handed in for as long as the session lives. It is false when it does not.
-func (c *Claim) leaveTo(e event) bool {
+func (c *Claim) leaveTo(e job.Event) bool {
 	return c.endBy(e) && inside.Of(c.session).Book().Settle(c.fence.Nonce)
 }
 
 // endBy has the session's book end the claim by an event, should it be left to it. It is
 // false when the claim is out of the book.
-func (c *Claim) endBy(e event) bool {
+func (c *Claim) endBy(e job.Event) bool {
 	return c.session != nil &&
 		inside.Of(c.session).Book().Replace(c.fence.Nonce, func(ctx context.Context) error { return c.handIn(ctx, e) })
 }
 
 // handIn closes the claim by an event. A refusal that would come again counts as a
 // failure of the attempt; what etcd has no room or no right for is tried again later.
-func (c *Claim) handIn(ctx context.Context, e event) error {
-	err := c.close(ctx, e, joinedOps{})
-	if refusedForGood(err) && e.verb == verbComplete {
+func (c *Claim) handIn(ctx context.Context, e job.Event) error {
+	err := c.close(ctx, e, job.JoinedOps{})
+	if refusedForGood(err) && e.Verb == job.VerbComplete {
 		e = c.failure(err)
-		err = c.close(ctx, e, joinedOps{})
+		err = c.close(ctx, e, job.JoinedOps{})
 	}
 	if errors.Is(err, coord.ErrClosed) { // the queue is: what goes to done/ needs it
-		err = c.close(ctx, c.event(verbRelease), joinedOps{})
+		err = c.close(ctx, c.event(job.VerbRelease), job.JoinedOps{})
 	}
 	if isClosed(err) {
 		return nil
@@ -217,16 +218,16 @@ func (c *Claim) isClosing() bool { return c.closer.Busy() || c.closer.Over() }
 
 // way is the closing transition of an event. It is carried to its end whatever becomes
 // of the caller: its own success takes the fence away for ever, so it may be repeated.
-func (c *Claim) way(e event, joined joinedOps) (claims.Way, error) {
+func (c *Claim) way(e job.Event, joined job.JoinedOps) (claims.Way, error) {
 	at := c.at
-	at.hasProgress = c.notes.any()
-	n, err := transition(at.record, at.where, e)
+	at.HasProgress = c.notes.any()
+	n, err := job.Transition(at.Record, at.Where, e)
 	if err != nil {
 		return claims.Way{}, err
 	}
 	w := &wayOut{c: c, at: at, n: n, joined: joined, committer: c.committer()}
 	return claims.Way{
-		Try: w.try, Followed: w.followed, GivesUp: e.verb == verbRelease,
+		Try: w.try, Followed: w.followed, GivesUp: e.Verb == job.VerbRelease,
 		Unknown: func(causes ...error) error {
 			return fmt.Errorf("%w: %w", coord.ErrUnknown, errors.Join(causes...))
 		},
@@ -243,9 +244,9 @@ func (c *Claim) way(e event, joined joinedOps) (claims.Way, error) {
 // wayOut is one closing transition on its way.
 type wayOut struct {
 	c         *Claim
-	at        snapshot
-	n         next
-	joined    joinedOps
+	at        job.Snapshot
+	n         job.Next
+	joined    job.JoinedOps
 	committer *lane.Committer
 	renewed   bool // a retention lease was gone
 }
@@ -264,7 +265,7 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 		// The session is closed already, but its claim may still be current.
 		w.committer = w.c.q.committer
 		o = claims.Outcome{Verdict: claims.Again}
-	case lease != clientv3.NoLease && errors.Is(rpctypes.Error(o.Err), rpctypes.ErrLeaseNotFound) && !(w.renewed && w.joined.ops != nil):
+	case lease != clientv3.NoLease && errors.Is(rpctypes.Error(o.Err), rpctypes.ErrLeaseNotFound) && !(w.renewed && w.joined.Ops != nil):
 		// Under a fresh lease of ours a second refusal is about one of the caller's.
 		w.c.q.retention.lost(lease) //mutant:retention-lease-dead
 		w.renewed = true            //mutant:caller-lease-dead
@@ -275,62 +276,54 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 
 // refused tells whose doing it is that a compare did not hold.
 func (w *wayOut) refused(ctx context.Context, r lane.Result) claims.Outcome {
-	err := refusal(r, w.c.fence)
+	err := refusal(r, fenceOf(w.c.fence))
 	if errors.Is(err, coord.ErrFenced) {
 		return claims.Outcome{Verdict: claims.Fenced, Err: err}
 	}
-	return claims.Outcome{Verdict: claims.Refused, Err: cmp.Or(w.joined.inTheWay(ctx, w.c.q, w.c.fence, r), err)}
+	return claims.Outcome{Verdict: claims.Refused, Err: cmp.Or(inTheWay(ctx, w.c.q, w.joined, fenceOf(w.c.fence), r), err)}
 }
 
 // followed finds out what followed the claim: the trail of the job says it, which goes
 // with it wherever it is now.
 func (w *wayOut) followed(ctx context.Context) (claims.Verdict, error) {
-	l, _, err := w.c.q.locate(ctx, w.n.record.ID)
+	l, _, err := w.c.q.locate(ctx, w.n.Record.ID)
 	if err != nil {
 		return claims.Unsure, err
 	}
-	if l.provenBy(w.c.fence.Token, w.c.fence.Nonce) {
+	if l.ProvenBy(int64(w.c.fence.Token), w.c.fence.Nonce) {
 		return claims.Refused, nil
 	}
-	switch applied, known := endedAs(l.record, w.n.record); {
+	switch applied, known := endedAs(l.Record, w.n.Record); {
 	case !known:
 		return claims.Unsure, errors.New("the job has moved on since")
 	case applied:
 		return claims.Applied, nil
 	}
-	return claims.Fenced, &coord.FencedError{Key: w.c.fence.Key, Wanted: w.c.fence.Token, Current: l.tokenOf(inJobs)}
-}
-
-// tokenOf is the revision of what was found, if it was found there.
-func (l snapshot) tokenOf(where place) coord.Token {
-	if l.record == nil || l.where != where {
-		return 0
-	}
-	return coord.Token(l.rev)
+	return claims.Fenced, &coord.FencedError{Key: w.c.fence.Key, Wanted: w.c.fence.Token, Current: coord.Token(l.TokenOf(job.InJobs))}
 }
 
 // closeTxn builds the Txn, anew for each try, because a retention lease may be
 // gone by the next.
-func (c *Claim) closeTxn(ctx context.Context, at snapshot, n next, joined joinedOps) (etcdkv.Txn, clientv3.LeaseID, error) {
+func (c *Claim) closeTxn(ctx context.Context, at job.Snapshot, n job.Next, joined job.JoinedOps) (etcdkv.Txn, clientv3.LeaseID, error) {
 	var lease clientv3.LeaseID
-	if n.where == inDone {
+	if n.Where == job.InDone {
 		var err error
-		if lease, err = c.q.retention.lease(ctx, n.record.size()); err != nil {
+		if lease, err = c.q.retention.lease(ctx, n.Record.Size()); err != nil {
 			return etcdkv.Txn{}, 0, err
 		}
 	}
-	txn, err := c.q.txns.close(c.fence, at, n, lease)
+	txn, err := c.q.txns.Close(fenceOf(c.fence), at, n, lease)
 	if err != nil {
 		return etcdkv.Txn{}, 0, err
 	}
-	joined.join(&txn, c.q.store.Keys())
+	joined.Join(&txn, c.q.store.Keys())
 	return txn, lease, nil
 }
 
 // endedAs tells whether the claim that mine closes was closed by it, as the trail
 // of the job's current record shows: every way out of a claim leaves its token
 // there. It is not known when the trail does not reach back so far.
-func endedAs(now, mine *record) (applied, known bool) {
+func endedAs(now, mine *job.Record) (applied, known bool) {
 	if now == nil || /*mutant:settle-later-job*/ now.Born != mine.Born {
 		return false, false
 	}
@@ -344,16 +337,4 @@ func endedAs(now, mine *record) (applied, known bool) {
 		}
 	}
 	return false, false
-}
-
-// size is about what the record takes in etcd.
-func (r *record) size() int {
-	n := 512 + len(r.payload()) + len(r.result())
-	for _, a := range r.Attempts {
-		n += 200 + len(a.Error) + len(a.Reason)
-	}
-	for k, v := range r.Labels {
-		n += len(k) + len(v)
-	}
-	return n
 }

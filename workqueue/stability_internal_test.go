@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // TestStabilityPageNamesTheVersions makes whoever adds a version say on docs/stability.md
@@ -15,7 +17,7 @@ func TestStabilityPageNamesTheVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		fmt.Sprintf("versions %d and %d (`\"v\"`)", versionPlain, recordVersion),
+		fmt.Sprintf("versions %d and %d (`\"v\"`)", job.VersionPlain, job.RecordVersion),
 		fmt.Sprintf("| lines of `leasectl export` | version %d ", exportVersion),
 	} {
 		if !strings.Contains(string(page), want) {

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -197,7 +198,7 @@ func readSettings(ctx context.Context, store *etcdkv.Store, queues []string, sin
 			c.stats, c.err = settingsIn(got[0].GetResponseRange().Kvs)
 			c.stats.Queue, c.stats.Claims, c.stats.Recent.Since = name, map[string]int{}, since
 			for _, kv := range got[1].GetResponseRange().Kvs {
-				if !decodeWorker(kv.Value).Left {
+				if !job.DecodeWorker(kv.Value).Left {
 					c.stats.Workers++
 				}
 			}
@@ -217,16 +218,16 @@ type part struct {
 // parts are the directories that the counter has to see.
 func (c *counter) parts(keys keyspace.Keyspace, lives func(string, int64) bool) (parts []part) {
 	for _, d := range directoriesOf(keys, c.stats.Queue) {
-		if d.where != inJobs && c.since.IsZero() {
+		if d.where != job.InJobs && c.since.IsZero() {
 			continue
 		}
 		parts = append(parts, part{d.prefix, func(kv *mvccpb.KeyValue) {
-			h, err := d.txns.headOf(d.where, kv)
+			h, err := d.txns.HeadOf(d.where, kv)
 			switch {
 			case err != nil && !oursIn(keys, kv):
 			case err != nil:
 				c.unread(err)
-			case d.where == inJobs:
+			case d.where == job.InJobs:
 				c.live(&h, lives)
 			default:
 				c.over(d.where, &h)
@@ -272,30 +273,30 @@ func (c *counter) unread(err error) {
 }
 
 // live counts a job that is not over.
-func (c *counter) live(h *head, lives func(string, int64) bool) {
+func (c *counter) live(h *job.Head, lives func(string, int64) bool) {
 	s := &c.stats
-	state := h.state(inJobs, c.now, lives)
+	state := State(h.State(job.InJobs, c.now, lives))
 	s.Jobs[state]++
 	switch state {
 	case StateReady:
-		if at := parseTime(h.enqueuedAt); !at.IsZero() && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
+		if at := job.ParseTime(h.EnqueuedAt); !at.IsZero() && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
 			s.Oldest = at
 		}
 	case StateOrphan:
 		if len(s.Orphans) < maxOrphans {
-			s.Orphans = append(s.Orphans, string(h.id))
+			s.Orphans = append(s.Orphans, string(h.ID))
 		}
 	}
-	if len(h.owner) > 0 {
-		s.Claims[string(h.owner)]++
+	if len(h.Owner) > 0 {
+		s.Claims[string(h.Owner)]++
 	}
 	c.happened(h)
 }
 
 // over counts a job that is done, cancelled or dead.
-func (c *counter) over(where place, h *head) {
-	at := parseTime(h.finishedAt)
-	if where == inDone && !at.IsZero() && (c.oldest.IsZero() || at.Before(c.oldest)) {
+func (c *counter) over(where job.Place, h *job.Head) {
+	at := job.ParseTime(h.FinishedAt)
+	if where == job.InDone && !at.IsZero() && (c.oldest.IsZero() || at.Before(c.oldest)) {
 		c.oldest = at
 	}
 	c.happened(h)
@@ -304,9 +305,9 @@ func (c *counter) over(where place, h *head) {
 	}
 	r := &c.stats.Recent
 	switch {
-	case where == inDead:
+	case where == job.InDead:
 		r.Dead++
-	case string(h.outcome) == outcomeCancelled:
+	case string(h.Outcome) == job.OutcomeCancelled:
 		r.Cancelled++
 	default:
 		r.Done++
@@ -314,27 +315,27 @@ func (c *counter) over(where place, h *head) {
 }
 
 // happened counts what happened to a job since then.
-func (c *counter) happened(h *head) {
+func (c *counter) happened(h *job.Head) {
 	if c.since.IsZero() {
 		return
 	}
 	r := &c.stats.Recent
-	if at := parseTime(h.enqueuedAt); !at.Before(c.since) {
+	if at := job.ParseTime(h.EnqueuedAt); !at.Before(c.since) {
 		r.Enqueued++
 	}
-	if h.lastEnd().Before(c.since) {
+	if h.LastEnd().Before(c.since) {
 		return // the log is in order: nothing in it is newer
 	}
-	for _, a := range h.log() {
+	for _, a := range h.Log() {
 		if a.EndedAt.Before(c.since) {
 			continue
 		}
 		switch a.Outcome {
-		case outcomeFailed:
+		case job.OutcomeFailed:
 			r.Failed++
-		case outcomeLost:
+		case job.OutcomeLost:
 			r.Lost++
-		case outcomeCompleted:
+		case job.OutcomeCompleted:
 			c.runs = append(c.runs, a.EndedAt.Sub(a.ClaimedAt))
 		}
 	}
@@ -368,12 +369,13 @@ func (q *Queue) Settings(ctx context.Context) (Stats, error) {
 
 // settingsIn reads what a get of the config found.
 func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
-	c, rev, err := configIn(kvs)
+	c, rev, err := job.ConfigIn(kvs)
 	if err != nil {
 		return Stats{}, err
 	}
 	s := Stats{Mode: ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev, SetBy: c.SetBy, SetWhy: c.SetReason, SetAt: c.SetAt}
-	s.Settings, s.SettingsErr = c.settings()
+	set, err := c.Settings()
+	s.Settings, s.SettingsErr = configOf(set), err
 	if c.Mode == ModeDispatch {
 		s.Mode = ModeDispatch
 	}

@@ -44,14 +44,14 @@ func TestSurvives_01_LateResultsAreRefused(t *testing.T) {
 	t.Parallel()
 	cl, root := shared(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
-	first, second := session(t, cl, root, 20*time.Second), session(t, cl, root, 20*time.Second)
+	first, second := Owner(t, cl, root, 20*time.Second), Owner(t, cl, root, 20*time.Second)
 	for name, closing := range map[string]func(*workqueue.Claim) error{
 		"complete":   func(c *workqueue.Claim) error { return c.Complete(bounded(t), []byte("late")) },
 		"fail":       func(c *workqueue.Claim) error { return c.Fail(bounded(t), errors.New("late")) },
 		"release":    func(c *workqueue.Claim) error { return c.Release(bounded(t)) },
 		"checkpoint": func(c *workqueue.Claim) error { return c.Checkpoint(bounded(t), []byte("late")) },
 	} {
-		owner := session(t, cl, root, 20*time.Second)
+		owner := Owner(t, cl, root, 20*time.Second)
 		enqueue(t, q, workqueue.Params{ID: name})
 		old := claim(t, cl, root, q, owner)
 		revoke(t, cl, root, owner.ID())

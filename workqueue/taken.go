@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // takenFromInbox is taken for a claim whose inbox entry vanished, unless that is the
@@ -32,25 +33,25 @@ func (c *Claim) taken(rev int64) {
 // change behind the claim. It returns nil when the claim is current all the same.
 func (c *Claim) whyTaken(ctx context.Context, rev int64) error {
 	l := c.q.jobAt(ctx, c.job.ID, rev)
-	if c.outcomeIn(l.record) == "" {
-		if first := c.q.firstChange(ctx, c.fence.Key, c.at.rev+1); first != rev {
+	if c.outcomeIn(l.Record) == "" {
+		if first := c.q.firstChange(ctx, c.fence.Key, c.at.Rev+1); first != rev {
 			l = c.q.jobAt(ctx, c.job.ID, first)
 		}
 	}
 	current := coord.Token(0)
-	if l.record != nil && l.where == inJobs {
-		current = coord.Token(l.rev)
+	if l.Record != nil && l.Where == job.InJobs {
+		current = coord.Token(l.Rev)
 	}
-	if current == c.fence.Token && l.record.Nonce == c.fence.Nonce && !l.record.Assigned {
+	if current == c.fence.Token && l.Record.Nonce == c.fence.Nonce && !l.Record.Assigned {
 		return nil // without its inbox entry, an assigned one would hear of nothing more
 	}
-	return c.endedBy(l.record, current)
+	return c.endedBy(l.Record, current)
 }
 
 // endedBy is the cause of the claim's end, as the job's later record tells: cancelled
 // only when it says so of this very claim.
-func (c *Claim) endedBy(now *record, current coord.Token) error {
-	if c.outcomeIn(now) == outcomeCancelled {
+func (c *Claim) endedBy(now *job.Record, current coord.Token) error {
+	if c.outcomeIn(now) == job.OutcomeCancelled {
 		return ErrCancelled
 	}
 	return &coord.FencedError{Key: c.fence.Key, Wanted: c.fence.Token, Current: current}
@@ -58,12 +59,12 @@ func (c *Claim) endedBy(now *record, current coord.Token) error {
 
 // outcomeIn is how the claim ended, as a later record's trail has it, or "". Every way
 // out of a claim leaves its token there, and later jobs of the id take the trail up.
-func (c *Claim) outcomeIn(now *record) string {
+func (c *Claim) outcomeIn(now *job.Record) string {
 	if now == nil {
 		return ""
 	}
 	for _, a := range now.Attempts {
-		if a.Token == c.fence.Token && a.Owner == c.at.record.Owner {
+		if a.Token == job.Token(c.fence.Token) && a.Owner == c.at.Record.Owner {
 			return a.Outcome
 		}
 	}

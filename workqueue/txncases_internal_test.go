@@ -5,8 +5,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -37,124 +37,124 @@ var (
 const livingOwner = "owner create !="
 
 // ownerGone ends the owner's session, unless the race is that it did not end.
-func ownerGone(w *world) { w.delete(w.space.Session(w.owner.id)) }
+func ownerGone(w *world) { w.delete(w.Space.Session(w.owner.ID)) }
 
 var txnCases = []txnCase{
 	{"enqueue a fresh job", "enqueue", func(w *world) (etcdkv.Txn, error) {
-		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{})
 	}, []string{"jobs/x"}, creating},
 	{"enqueue a job whose id was drawn", "enqueue", func(w *world) (etcdkv.Txn, error) {
-		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{drawn: true})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{Drawn: true})
 	}, []string{"jobs/x"}, creating[:1]},
 	{"enqueue a fresh job with its payload beside", "enqueue", func(w *world) (etcdkv.Txn, error) {
-		p := make([]byte, inlineLimit+1)
-		return w.enqueue(newRecord(Params{ID: "x", Payload: p}, 1, testNow), p, enqueueSeen{})
+		p := make([]byte, job.InlineLimit+1)
+		return w.Enqueue(job.New(job.Description{ID: "x", Payload: p}, 1, testNow), p, job.EnqueueSeen{})
 	}, []string{"jobs/x", "payloads/x"}, creating},
 	{"enqueue over a done job", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("done")
-		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{done: l.rev})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{Done: l.Rev})
 	}, []string{"jobs/x"}, creating},
 	{"enqueue over a dead job", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("dead")
-		return w.enqueue(newRecord(Params{ID: "x"}, 1, testNow), nil, enqueueSeen{dead: l.rev})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{Dead: l.Rev})
 	}, []string{"jobs/x"}, creating},
 	{"claim", "claim", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("open, due")
-		return w.claim(l, w.step(l, verbClaim), w.me, 0)
+		return w.Claim(l, w.step(l, job.VerbClaim), w.me, 0)
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, claiming},
 	{"claim from a queue with a config", "claim", func(w *world) (etcdkv.Txn, error) {
-		rev := w.put(w.keys.Config(), `{"w":"`+middleNonce+`"}`)
+		rev := w.put(w.Keys.Config(), `{"w":"`+middleNonce+`"}`)
 		l := w.job("open, due")
-		return w.claim(l, w.step(l, verbClaim), w.me, rev)
+		return w.Claim(l, w.step(l, job.VerbClaim), w.me, rev)
 	}, []string{"config", "jobs/x", "payloads/x", "progress/x"}, claiming},
 	{"assign an open job", "assign", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("open, due")
-		n := w.step(l, verbClaim, func(e *event) { e.assigned = true })
-		return w.assign(w.assignment(l, false), n, 0, w.leader)
+		n := w.step(l, job.VerbClaim, func(e *job.Event) { e.Assigned = true })
+		return w.Assign(w.assignment(l, false, 0), n, w.leader)
 	}, []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(claiming)},
 	{"assign an orphan", "assign", assignAfter(0), []string{"assigned/me/x", "jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"assign an orphan: put back", "assign", assignAfter(1), []string{"jobs/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"assign an orphan: buried", "assign", assignAfter(2), []string{"dead/x", "payloads/x", "progress/x", "workers/me"}, leading(reclaiming)},
 	{"register a worker", "register", func(w *world) (etcdkv.Txn, error) {
-		return w.register(w.me, w.lease, 0, `{"w":"`+middleNonce+`"}`), nil
+		return w.Register(w.me, w.lease, 0, `{"w":"`+middleNonce+`"}`), nil
 	}, []string{"workers/me"}, []string{"me create =", "worker mod ="}},
 	{"register a worker anew", "register", func(w *world) (etcdkv.Txn, error) {
-		return w.register(w.me, w.lease, w.put(w.keys.Worker(w.me.id), "{}"), `{"w":"`+middleNonce+`"}`), nil
+		return w.Register(w.me, w.lease, w.put(w.Keys.Worker(w.me.ID), "{}"), `{"w":"`+middleNonce+`"}`), nil
 	}, []string{"workers/me"}, []string{"me create =", "worker mod ="}},
 	{"give back what cannot be read", "returnUnread", func(w *world) (etcdkv.Txn, error) {
-		l := w.job("claimed", func(r *record) { r.Assigned = true })
-		value, rev := w.get(w.keys.Job("x"))
-		txn, ok, err := w.returnUnread(&mvccpb.KeyValue{Key: []byte(w.keys.Job("x")), Value: []byte(value), ModRevision: rev}, w.owner.id, "x", event{nonce: "1", now: testNow})
+		l := w.job("claimed", func(r *job.Record) { r.Assigned = true })
+		value, rev := w.get(w.Keys.Job("x"))
+		txn, ok, err := w.ReturnUnread(&mvccpb.KeyValue{Key: []byte(w.Keys.Job("x")), Value: []byte(value), ModRevision: rev}, w.owner.ID, "x", job.Event{Nonce: "1", Now: testNow})
 		if !ok {
 			w.t.Fatal("it is not the owner's claim", l)
 		}
 		return txn, err
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"complete an assigned job", "close", func(w *world) (etcdkv.Txn, error) {
-		l := w.job("claimed", func(r *record) { r.Assigned = true })
-		return w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
+		l := w.job("claimed", func(r *job.Record) { r.Assigned = true })
+		return w.Close(w.fence(l), l, w.step(l, job.VerbComplete), w.lease)
 	}, []string{"done/x"}, guarding("job")},
 	{"break an assigned claim", "intervene", func(w *world) (etcdkv.Txn, error) {
-		l := w.job("claimed", func(r *record) { r.Assigned = true })
-		return w.intervene(l, w.step(l, verbBreak), w.lease)
+		l := w.job("claimed", func(r *job.Record) { r.Assigned = true })
+		return w.Intervene(l, w.step(l, job.VerbBreak), w.lease)
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"reclaim: claimed by another", "reclaim", reclaimAfter(0), []string{"jobs/x", "payloads/x", "progress/x"}, reclaiming},
 	{"reclaim: put back", "reclaim", reclaimAfter(1), []string{"jobs/x", "payloads/x", "progress/x"}, reclaiming},
 	{"reclaim: buried", "reclaim", reclaimAfter(2), []string{"dead/x", "payloads/x", "progress/x"}, reclaiming},
-	{"complete", "close", closedBy(verbComplete, nil), []string{"done/x"}, guarding("job")},
-	{"fail", "close", closedBy(verbFail, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
-	{"fail for good", "close", closedBy(verbFail, func(e *event) { e.permanent = true }), []string{"dead/x", "payloads/x", "progress/x"}, guarding("job")},
-	{"snooze", "close", closedBy(verbSnooze, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
-	{"release", "close", closedBy(verbRelease, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
-	{"cancel by the handler", "close", closedBy(verbCancel, nil), []string{"done/x"}, guarding("job")},
+	{"complete", "close", closedBy(job.VerbComplete, nil), []string{"done/x"}, guarding("job")},
+	{"fail", "close", closedBy(job.VerbFail, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"fail for good", "close", closedBy(job.VerbFail, func(e *job.Event) { e.Permanent = true }), []string{"dead/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"snooze", "close", closedBy(job.VerbSnooze, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"release", "close", closedBy(job.VerbRelease, nil), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"cancel by the handler", "close", closedBy(job.VerbCancel, nil), []string{"done/x"}, guarding("job")},
 	{"complete together with the next job", "close", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
-		txn, err := w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
+		txn, err := w.Close(w.fence(l), l, w.step(l, job.VerbComplete), w.lease)
 		if err != nil {
 			return txn, err
 		}
-		q := &Queue{name: "q", cfg: Config{}.withDefaults(), keys: w.keys, txns: w.txns}
+		q := &Queue{name: "q", cfg: Config{}.withDefaults(), keys: w.Keys, txns: w.Txns}
 		_, _, ops, err := q.EnqueueOps(Params{ID: "next"})
 		if err != nil {
 			return txn, err
 		}
-		joined, err := joinable(w.space, nil, ops)
-		joined.join(&txn, w.space)
+		joined, err := job.Joinable(w.Space, nil, ops)
+		joined.Join(&txn, w.Space)
 		return txn, err
 	}, []string{"done/x", "jobs/next"}, guarding("job", "next create =", "next done mod =", "next dead mod =")},
 	{"complete under the fence of another claim", "close", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
-		txn, err := w.close(w.fence(l), l, w.step(l, verbComplete), w.lease)
+		txn, err := w.Close(w.fence(l), l, w.step(l, job.VerbComplete), w.lease)
 		if err != nil {
 			return txn, err
 		}
-		joined, err := joinable(w.space, []coord.Fence{w.leader}, nil)
-		joined.join(&txn, w.space)
+		joined, err := job.Joinable(w.Space, []etcdkv.Fence{w.leader}, nil)
+		joined.Join(&txn, w.Space)
 		return txn, err
 	}, []string{"done/x"}, guarding("job", guarding("leader")...)},
 	{"report progress for the first time", "progress", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
-		w.delete(w.keys.Progress("x"))
-		return w.progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, 0), nil
+		w.delete(w.Keys.Progress("x"))
+		return w.Progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, 0), nil
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
 	{"checkpoint again", "progress", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
-		return w.progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, w.progressRev()), nil
+		return w.Progress(w.fence(l), "x", `{"w":"`+keyspace.NewNonce()+`"}`, w.progressRev()), nil
 	}, []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job", "progress mod =")},
-	{"cancel an open job", "intervene", intervening("open, later", verbCancel), []string{"done/x"}, guarding("job")},
-	{"cancel a claimed job", "intervene", intervening("claimed", verbCancel), []string{"done/x"}, guarding("job")},
-	{"break a claim", "intervene", intervening("claimed", verbBreak), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
-	{"requeue a dead job", "intervene", intervening("dead", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("dead", "job create =")},
-	{"requeue a done job", "intervene", intervening("done", verbRequeue), []string{"jobs/x"}, guarding("done", "job create =")},
-	{"requeue a job that waits after a failure", "intervene", intervening("open, later", verbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"cancel an open job", "intervene", intervening("open, later", job.VerbCancel), []string{"done/x"}, guarding("job")},
+	{"cancel a claimed job", "intervene", intervening("claimed", job.VerbCancel), []string{"done/x"}, guarding("job")},
+	{"break a claim", "intervene", intervening("claimed", job.VerbBreak), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
+	{"requeue a dead job", "intervene", intervening("dead", job.VerbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("dead", "job create =")},
+	{"requeue a done job", "intervene", intervening("done", job.VerbRequeue), []string{"jobs/x"}, guarding("done", "job create =")},
+	{"requeue a job that waits after a failure", "intervene", intervening("open, later", job.VerbRequeue), []string{"jobs/x", "payloads/x", "progress/x"}, guarding("job")},
 	{"configure for the first time", "configure", func(w *world) (etcdkv.Txn, error) {
-		return w.configure(config{Paused: true}, 0)
+		return w.Configure(job.QueueConfig{Paused: true}, 0)
 	}, []string{"config"}, []string{"config mod ="}},
 	{"configure again", "configure", func(w *world) (etcdkv.Txn, error) {
-		return w.configure(config{Paused: true}, w.put(w.keys.Config(), `{}`))
+		return w.Configure(job.QueueConfig{Paused: true}, w.put(w.Keys.Config(), `{}`))
 	}, []string{"config"}, []string{"config mod ="}},
 	{"keep the evidence of a refusal", "refused", func(w *world) (etcdkv.Txn, error) {
-		return w.refused("x", "{}", w.lease), nil
+		return w.Refused("x", "{}", w.lease), nil
 	}, []string{"refused/x"}, nil},
 }
 
@@ -164,43 +164,43 @@ func leading(closes []string) []string {
 }
 
 // assignment gives a job to me, a registered worker.
-func (w *world) assignment(l snapshot, orphan bool) assignment {
-	rev := w.put(w.keys.Worker(w.me.id), `{"w":"`+middleNonce+`","concurrency":1}`)
-	return assignment{c: candidate{snapshot: l, orphan: orphan}, to: w.me, registered: rev}
+func (w *world) assignment(l job.Snapshot, orphan bool, progress int64) job.Assignment {
+	rev := w.put(w.Keys.Worker(w.me.ID), `{"w":"`+middleNonce+`","concurrency":1}`)
+	return job.Assignment{Snapshot: l, Orphan: orphan, To: w.me, Registered: rev, Progress: progress}
 }
 
 // assignAfter assigns an orphan that was assigned to its lost owner too.
 func assignAfter(losses int) func(w *world) (etcdkv.Txn, error) {
 	return func(w *world) (etcdkv.Txn, error) {
-		l := w.job("claimed", func(r *record) { r.Losses, r.MaxLosses, r.Assigned = losses, 3, true })
-		n := w.step(l, verbReclaim, func(e *event) { e.counted, e.assigned = true, true })
-		return w.assign(w.assignment(l, true), n, w.progressRev(), w.leader)
+		l := w.job("claimed", func(r *job.Record) { r.Losses, r.MaxLosses, r.Assigned = losses, 3, true })
+		n := w.step(l, job.VerbReclaim, func(e *job.Event) { e.Counted, e.Assigned = true, true })
+		return w.Assign(w.assignment(l, true, w.progressRev()), n, w.leader)
 	}
 }
 
 func reclaimAfter(losses int) func(w *world) (etcdkv.Txn, error) {
 	return func(w *world) (etcdkv.Txn, error) {
-		l := w.job("claimed", func(r *record) { r.Losses, r.MaxLosses = losses, 3 })
-		n := w.step(l, verbReclaim, func(e *event) { e.counted = true })
-		return w.reclaim(l, n, w.me, 0, w.progressRev())
+		l := w.job("claimed", func(r *job.Record) { r.Losses, r.MaxLosses = losses, 3 })
+		n := w.step(l, job.VerbReclaim, func(e *job.Event) { e.Counted = true })
+		return w.Reclaim(l, n, w.me, 0, w.progressRev())
 	}
 }
 
-func closedBy(v verb, change func(*event)) func(w *world) (etcdkv.Txn, error) {
+func closedBy(v job.Verb, change func(*job.Event)) func(w *world) (etcdkv.Txn, error) {
 	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed")
-		n := w.step(l, v, func(e *event) {
+		n := w.step(l, v, func(e *job.Event) {
 			if change != nil {
 				change(e)
 			}
 		})
-		return w.close(w.fence(l), l, n, w.lease)
+		return w.Close(w.fence(l), l, n, w.lease)
 	}
 }
 
-func intervening(state string, v verb) func(w *world) (etcdkv.Txn, error) {
+func intervening(state string, v job.Verb) func(w *world) (etcdkv.Txn, error) {
 	return func(w *world) (etcdkv.Txn, error) {
 		l := w.job(state)
-		return w.intervene(l, w.step(l, v), w.lease)
+		return w.Intervene(l, w.step(l, v), w.lease)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
 )
@@ -80,7 +81,7 @@ func rawPutsPerSecond(b *testing.B, client *clientv3.Client, prefix string, n in
 
 // lives puts jobs through their lives by the queue's own Txns.
 type lives struct {
-	txns       txns
+	txns       job.Txns
 	session    *coord.Session
 	retention  clientv3.LeaseID
 	committers []*lane.Committer
@@ -96,7 +97,7 @@ func newLives(b *testing.B, client *clientv3.Client, root string, committers int
 	if err != nil {
 		b.Fatal(err)
 	}
-	l := &lives{txns: txns{keys: store.Keys().Queue("alone"), space: store.Keys()}, session: s}
+	l := &lives{txns: job.Txns{Keys: store.Keys().Queue("alone"), Space: store.Keys()}, session: s}
 	if l.retention, _, err = store.Grant(b.Context(), time.Hour); err != nil {
 		b.Fatal(err)
 	}
@@ -156,9 +157,9 @@ func (l *lives) perSecond(b *testing.B, n int) float64 {
 
 // live puts one batch of jobs through their lives.
 func (l *lives) live(ctx context.Context, c *lane.Committer) error {
-	jobs := make([]snapshot, aloneJobs)
+	jobs := make([]job.Snapshot, aloneJobs)
 	for i := range jobs {
-		jobs[i] = snapshot{record: newRecord(Params{ID: keyspace.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
+		jobs[i] = job.Snapshot{Record: job.New(job.Description{ID: keyspace.NewNonce(), Payload: alonePayload}, uint64(i), time.Now())}
 	}
 	for _, step := range []lifeStep{l.enqueue, l.claim, l.complete} {
 		if err := commitAll(ctx, c, jobs, step); err != nil {
@@ -169,37 +170,37 @@ func (l *lives) live(ctx context.Context, c *lane.Committer) error {
 }
 
 // lifeStep is one step in a job's life: what the job is afterwards, and the Txn.
-type lifeStep func(snapshot) (snapshot, etcdkv.Txn, error)
+type lifeStep func(job.Snapshot) (job.Snapshot, etcdkv.Txn, error)
 
-func (l *lives) enqueue(at snapshot) (snapshot, etcdkv.Txn, error) {
-	txn, err := l.txns.enqueue(at.record, nil, enqueueSeen{drawn: true})
+func (l *lives) enqueue(at job.Snapshot) (job.Snapshot, etcdkv.Txn, error) {
+	txn, err := l.txns.Enqueue(at.Record, nil, job.EnqueueSeen{Drawn: true})
 	return at, txn, err
 }
 
-func (l *lives) claim(at snapshot) (snapshot, etcdkv.Txn, error) {
-	me := session{l.session.ID(), l.session.CreateRevision()}
-	n, err := transition(at.record, at.where, event{verb: verbClaim, now: time.Now(), nonce: keyspace.NewNonce(), owner: me.id, ownerRev: me.rev})
+func (l *lives) claim(at job.Snapshot) (job.Snapshot, etcdkv.Txn, error) {
+	me := job.Owner{ID: l.session.ID(), Rev: l.session.CreateRevision()}
+	n, err := job.Transition(at.Record, at.Where, job.Event{Verb: job.VerbClaim, Now: time.Now(), Nonce: keyspace.NewNonce(), Owner: me.ID, OwnerRev: me.Rev})
 	if err != nil {
 		return at, etcdkv.Txn{}, err
 	}
-	txn, err := l.txns.claim(at, n, me, 0)
-	return snapshot{record: n.record, where: n.where}, txn, err
+	txn, err := l.txns.Claim(at, n, me, 0)
+	return job.Snapshot{Record: n.Record, Where: n.Where}, txn, err
 }
 
-func (l *lives) complete(at snapshot) (snapshot, etcdkv.Txn, error) {
-	token := coord.Token(at.rev)
-	n, err := transition(at.record, at.where, event{verb: verbComplete, now: time.Now(), nonce: keyspace.NewNonce(), token: token})
+func (l *lives) complete(at job.Snapshot) (job.Snapshot, etcdkv.Txn, error) {
+	token := job.Token(at.Rev)
+	n, err := job.Transition(at.Record, at.Where, job.Event{Verb: job.VerbComplete, Now: time.Now(), Nonce: keyspace.NewNonce(), Token: token})
 	if err != nil {
 		return at, etcdkv.Txn{}, err
 	}
-	f := coord.Fence{Key: l.txns.keys.Job(at.record.ID), Token: token, Nonce: at.record.Nonce}
-	txn, err := l.txns.close(f, at, n, l.retention)
-	return snapshot{record: n.record, where: n.where}, txn, err
+	f := etcdkv.Fence{Key: l.txns.Keys.Job(at.Record.ID), Token: int64(token), Nonce: at.Record.Nonce}
+	txn, err := l.txns.Close(f, at, n, l.retention)
+	return job.Snapshot{Record: n.Record, Where: n.Where}, txn, err
 }
 
 // commitAll makes one step with each job. The first leaves at once, the others fill the
 // next flight.
-func commitAll(ctx context.Context, c *lane.Committer, jobs []snapshot, step lifeStep) error {
+func commitAll(ctx context.Context, c *lane.Committer, jobs []job.Snapshot, step lifeStep) error {
 	pending := make([]*lane.Pending, len(jobs))
 	for i := range jobs {
 		var txn etcdkv.Txn
@@ -215,9 +216,9 @@ func commitAll(ctx context.Context, c *lane.Committer, jobs []snapshot, step lif
 			return err
 		}
 		if !r.Succeeded {
-			return fmt.Errorf("job %s: %w", jobs[i].record.ID, coord.ErrRefused)
+			return fmt.Errorf("job %s: %w", jobs[i].Record.ID, coord.ErrRefused)
 		}
-		jobs[i].rev = r.Revision
+		jobs[i].Rev = r.Revision
 	}
 	return nil
 }

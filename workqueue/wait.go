@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 const (
@@ -261,7 +262,7 @@ func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		for _, kv := range resp.Kvs {
-			if _, err := q.txns.decode(inJobs, kv); err == nil {
+			if _, err := q.txns.Decode(job.InJobs, kv); err == nil {
 				return false, nil
 			}
 			from = string(kv.Key) + "\x00"

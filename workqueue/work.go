@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/usercode"
 )
 
@@ -55,9 +56,9 @@ func (w *Worker) begin(claim *Claim, from candidate, took time.Duration) {
 func (w *Worker) decline(claim *Claim) {
 	ctx, cancel := w.closingContext()
 	defer cancel()
-	e := claim.event(verbRelease)
-	e.err, e.unbegun = ErrDraining.Error(), true
-	if err := claim.close(ctx, e, joinedOps{}); !isClosed(err) {
+	e := claim.event(job.VerbRelease)
+	e.Err, e.Unbegun = ErrDraining.Error(), true
+	if err := claim.close(ctx, e, job.JoinedOps{}); !isClosed(err) {
 		w.log.Warn("give back claim", zap.Error(err))
 		claim.leaveTo(e)
 	}
@@ -173,13 +174,13 @@ func (c *Claim) abandon(ctx context.Context, cause error) error {
 		c.over(cause)
 		return nil
 	}
-	e := c.event(verbRelease)
-	e.err = "abandoned: " + cause.Error()
+	e := c.event(job.VerbRelease)
+	e.Err = "abandoned: " + cause.Error()
 	if errors.Is(cause, ErrAttemptTimeout) {
-		e = c.event(verbFail)
-		e.err = fmt.Sprintf("%v, and its handler did not stop", cause)
+		e = c.event(job.VerbFail)
+		e.Err = fmt.Sprintf("%v, and its handler did not stop", cause)
 	}
-	way, err := c.way(e, joinedOps{})
+	way, err := c.way(e, job.JoinedOps{})
 	if err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 		a.err = err
 	}
 	e := c.closing(a, cause)
-	settled := Settlement{Outcome: e.outcome(), Ran: time.Since(began), HandlerErr: a.err}
+	settled := Settlement{Outcome: e.Outcome(), Ran: time.Since(began), HandlerErr: a.err}
 	if a.err != nil && isTaken(cause) && !c.isClosing() {
 		// The job is not ours any more and nothing is to be handed in: a write would
 		// only be refused.
@@ -220,7 +221,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 		return
 	}
 	c.endBy(e) //mutant:unknown-handed-in
-	err := c.close(ctx, e, joinedOps{})
+	err := c.close(ctx, e, job.JoinedOps{})
 	switch {
 	case errors.Is(err, ErrSettled) && !c.wasGivenBack():
 		return // the handler closed it itself
@@ -242,37 +243,22 @@ func isTaken(cause error) bool {
 }
 
 // closing chooses the transition for a handler's answer.
-func (c *Claim) closing(a answer, cause error) event {
+func (c *Claim) closing(a answer, cause error) job.Event {
 	if a.err == nil {
 		if err := checkSize("result", len(a.result), MaxResult); err != nil {
 			return c.failure(Permanent(err))
 		}
-		e := c.event(verbComplete)
-		e.result = a.result
+		e := c.event(job.VerbComplete)
+		e.Result = a.result
 		return e
 	}
 	if errors.Is(cause, ErrDraining) || isSessionOver(cause) {
-		e := c.event(verbRelease)
-		e.err = usercode.TextOf(a.err)
+		e := c.event(job.VerbRelease)
+		e.Err = usercode.TextOf(a.err)
 		return e
 	}
 	if errors.Is(cause, ErrAttemptTimeout) && !matches(a.err, ErrAttemptTimeout) {
 		return c.failure(fmt.Errorf("%w: %w", cause, a.err))
 	}
 	return c.failure(a.err)
-}
-
-// outcome is what the event's closing write wants to be.
-func (e event) outcome() string {
-	switch e.verb {
-	case verbComplete:
-		return outcomeCompleted
-	case verbSnooze:
-		return outcomeSnoozed
-	case verbCancel:
-		return outcomeCancelled
-	case verbFail:
-		return outcomeFailed
-	}
-	return outcomeReleased
 }

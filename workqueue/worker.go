@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 // WorkerConfig configures [NewWorker]. The zero value works.
@@ -60,7 +61,7 @@ func (c WorkerConfig) withDefaults() WorkerConfig {
 		c.DrainTimeout = 0
 	}
 	// Whatever means for ever works.
-	c.Timeout, c.Grace, c.DrainTimeout = min(c.Timeout, maxTimeout), min(c.Grace, maxTimeout), min(c.DrainTimeout, maxTimeout)
+	c.Timeout, c.Grace, c.DrainTimeout = min(c.Timeout, job.MaxTimeout), min(c.Grace, job.MaxTimeout), min(c.DrainTimeout, job.MaxTimeout)
 	return c
 }
 
@@ -71,10 +72,10 @@ func (c WorkerConfig) validate() error {
 	if c.Limit < 0 {
 		return &coord.InputError{Field: "limit", Value: fmt.Sprint(c.Limit), Reason: "it must not be negative; 0 means no limit"}
 	}
-	return checkSpans(
-		span{"session ttl", c.SessionTTL, time.Second, maxPeriod, "10s"},
-		span{"timeout", c.Timeout, 0, maxTimeout, "no bound"},
-		span{"grace", c.Grace, 0, maxTimeout, "5s"},
+	return job.CheckSpans(
+		job.Span{Field: "session ttl", D: c.SessionTTL, Least: time.Second, Most: job.MaxPeriod, Zero: "10s"},
+		job.Span{Field: "timeout", D: c.Timeout, Least: 0, Most: job.MaxTimeout, Zero: "no bound"},
+		job.Span{Field: "grace", D: c.Grace, Least: 0, Most: job.MaxTimeout, Zero: "5s"},
 	)
 }
 
@@ -314,7 +315,7 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	}
 	ask := claimant{sid: s.ID(), ttl: s.TTL()}
 	if w.kinds != nil {
-		ask.knows = workerRecord{Kinds: w.kinds}.knows
+		ask.knows = job.WorkerRecord{Kinds: w.kinds}.Knows
 	}
 	picked, wake := w.q.index.pick(n, ask)
 	for _, c := range picked {

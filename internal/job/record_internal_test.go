@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"bytes"
@@ -26,9 +26,9 @@ var testNow = time.Date(2026, 3, 4, 5, 6, 7, 890_123_456, time.UTC)
 const testNonce = "00000000000000aa"
 
 // goldenRecords are records as they are written, one per state and shape.
-func goldenRecords(t *testing.T) map[string]*record {
+func goldenRecords(t *testing.T) map[string]*Record {
 	t.Helper()
-	open := newRecord(Params{
+	open := New(Description{
 		ID: "job/1 ä", Kind: "resize", Payload: []byte(`{"html":"<b>&</b>","n":1.50}`), Priority: 7,
 		RunAt: testNow.Add(time.Hour), Timeout: 90 * time.Second, MaxAttempts: 4, MaxLosses: 2,
 		Labels: map[string]string{"team": "a<b", "app": "x"}, Trace: map[string]string{"traceparent": "00-1"},
@@ -36,29 +36,29 @@ func goldenRecords(t *testing.T) map[string]*record {
 	open.Nonce, open.Born = testNonce, "00000000000000bb"
 	due := *open
 	due.RunAt = time.Time{}
-	apply := func(r *record, where place, e event) *record {
-		e.now, e.nonce, e.delay = testNow.Add(time.Minute), testNonce, func(int) time.Duration { return time.Minute }
-		n, err := transition(r, where, e)
+	apply := func(r *Record, where Place, e Event) *Record {
+		e.Now, e.Nonce, e.Delay = testNow.Add(time.Minute), testNonce, func(int) time.Duration { return time.Minute }
+		n, err := Transition(r, where, e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n.record
+		return n.Record
 	}
-	claimed := apply(&due, inJobs, event{verb: verbClaim, owner: "host.0123456789abcdef", ownerRev: 1 << 60})
-	done := apply(claimed, inJobs, event{verb: verbComplete, token: 1<<60 + 1, result: []byte(`["<ok>"]`)})
-	dead := apply(claimed, inJobs, event{verb: verbFail, token: 12, err: "no such file\n\x1b[0m", permanent: true})
-	moved := apply(claimed, inJobs, event{verb: verbMove, token: 12, by: By{Actor: "ann", Reason: "why", BreakClaim: true}, from: "mail"})
-	binary := newRecord(Params{ID: "b", Payload: []byte{0, 1, 0xff}}, 1, testNow)
-	beside := newRecord(Params{ID: "c", Payload: bytes.Repeat([]byte("x"), inlineLimit+1), AtMostOnce: true}, 1, testNow)
-	for _, r := range []*record{binary, beside} {
+	claimed := apply(&due, InJobs, Event{Verb: VerbClaim, Owner: "host.0123456789abcdef", OwnerRev: 1 << 60})
+	done := apply(claimed, InJobs, Event{Verb: VerbComplete, Token: 1<<60 + 1, Result: []byte(`["<ok>"]`)})
+	dead := apply(claimed, InJobs, Event{Verb: VerbFail, Token: 12, Err: "no such file\n\x1b[0m", Permanent: true})
+	moved := apply(claimed, InJobs, Event{Verb: VerbMove, Token: 12, By: By{Actor: "ann", Reason: "why", BreakClaim: true}, From: "mail"})
+	binary := New(Description{ID: "b", Payload: []byte{0, 1, 0xff}}, 1, testNow)
+	beside := New(Description{ID: "c", Payload: bytes.Repeat([]byte("x"), InlineLimit+1), AtMostOnce: true}, 1, testNow)
+	for _, r := range []*Record{binary, beside} {
 		r.Nonce, r.Born = testNonce, "00000000000000bb"
 	}
-	return map[string]*record{"open": open, "claimed": claimed, "done": done, "dead": dead, "moved": moved, "binary": binary, "beside": beside}
+	return map[string]*Record{"open": open, "claimed": claimed, "done": done, "dead": dead, "moved": moved, "binary": binary, "beside": beside}
 }
 
 func TestRecordsAreWrittenAsTheGoldenFiles(t *testing.T) {
 	for name, r := range goldenRecords(t) {
-		got, err := r.encode()
+		got, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,14 +78,14 @@ func TestRecordsAreWrittenAsTheGoldenFiles(t *testing.T) {
 		if head := `{"w":"` + testNonce + `",`; !bytes.HasPrefix(got, []byte(head)) || keyspace.NonceOf(got) != r.Nonce {
 			t.Errorf("%s does not begin with its head nonce: %.40s", name, got)
 		}
-		back, err := decodeRecord(want)
+		back, err := Decode(want)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if !reflect.DeepEqual(back, r) {
 			t.Errorf("%s came back as\n%+v, want\n%+v", name, back, r)
 		}
-		again, err := back.encode()
+		again, err := back.Encode()
 		if err != nil || !bytes.Equal(again, want) {
 			t.Errorf("%s was rewritten as\n%s, want\n%s", name, again, want)
 		}
@@ -95,21 +95,21 @@ func TestRecordsAreWrittenAsTheGoldenFiles(t *testing.T) {
 // A newer program's fields are its own: an older one that moves the job keeps them.
 func TestUnknownFieldsSurviveARewrite(t *testing.T) {
 	value := `{"w":"00000000000000aa","v":1,"future":{"a":[1, 2.50,"<&>"]},"id":"x","born":"b","zeta":9007199254740993,"ä\"":null}`
-	r, err := decodeRecord([]byte(value))
+	r, err := Decode([]byte(value))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []event{{verb: verbClaim, owner: "s", ownerRev: 1}, {verb: verbFail}, {verb: verbCancel}} {
-		e.now, e.nonce, e.delay = testNow, "00000000000000cc", func(int) time.Duration { return 0 }
-		n, err := transition(r, inJobs, e)
+	for _, e := range []Event{{Verb: VerbClaim, Owner: "s", OwnerRev: 1}, {Verb: VerbFail}, {Verb: VerbCancel}} {
+		e.Now, e.Nonce, e.Delay = testNow, "00000000000000cc", func(int) time.Duration { return 0 }
+		n, err := Transition(r, InJobs, e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := n.record.encode()
+		b, err := n.Record.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err = decodeRecord(b); err != nil {
+		if r, err = Decode(b); err != nil {
 			t.Fatalf("%s: %v", b, err)
 		}
 		var all map[string]json.RawMessage
@@ -118,11 +118,11 @@ func TestUnknownFieldsSurviveARewrite(t *testing.T) {
 		}
 		for name, want := range map[string]string{"future": `{"a":[1, 2.50,"<&>"]}`, "zeta": "9007199254740993", "ä\"": "null"} {
 			if got := string(all[name]); got != want {
-				t.Errorf("after %s, %q is %s, want %s", e.verb, name, got, want)
+				t.Errorf("after %s, %q is %s, want %s", e.Verb, name, got, want)
 			}
 		}
 		if keyspace.NonceOf(b) != "00000000000000cc" {
-			t.Errorf("after %s, the head nonce does not come first: %.50s", e.verb, b)
+			t.Errorf("after %s, the head nonce does not come first: %.50s", e.Verb, b)
 		}
 	}
 }
@@ -150,41 +150,41 @@ func TestUndecodableRecords(t *testing.T) {
 		"broken base64":     {head + `"v":1,"id":"x","payload_base64":"%"}`, ""},
 		"list":              {`["w"]`, "head nonce"},
 	} {
-		r, err := decodeRecord([]byte(tc.value))
+		r, err := Decode([]byte(tc.value))
 		if !errors.Is(err, ErrUndecodable) || r != nil {
 			t.Errorf("%s: got %v, %v", name, r, err)
 		} else if !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %q does not say %q", name, err, tc.says)
 		}
 	}
-	if _, err := decodeRecord([]byte(head + `"v":1,"id":"x"}` + " \n")); err != nil {
+	if _, err := Decode([]byte(head + `"v":1,"id":"x"}` + " \n")); err != nil {
 		t.Errorf("white space at the end: %v", err)
 	}
 }
 
 func TestARecordUnderAnotherJobsKeyIsUndecodable(t *testing.T) {
 	txns := testTxns(t, "/t/")
-	value, err := newRecord(Params{ID: "a"}, 1, testNow).encode()
+	value, err := New(Description{ID: "a"}, 1, testNow).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for where := inJobs; where <= inDead; where++ {
-		if _, err := txns.decode(where, &mvccpb.KeyValue{Key: []byte(txns.key(where, "a")), Value: value}); err != nil {
+	for where := InJobs; where <= InDead; where++ {
+		if _, err := txns.Decode(where, &mvccpb.KeyValue{Key: []byte(txns.Key(where, "a")), Value: value}); err != nil {
 			t.Errorf("in %d: %v", where, err)
 		}
-		if _, err := txns.decode(where, &mvccpb.KeyValue{Key: []byte(txns.key(where, "b")), Value: value}); !errors.Is(err, ErrUndecodable) {
+		if _, err := txns.Decode(where, &mvccpb.KeyValue{Key: []byte(txns.Key(where, "b")), Value: value}); !errors.Is(err, ErrUndecodable) {
 			t.Errorf("in %d, under b: got %v", where, err)
 		}
 	}
 }
 
-func testTxns(t testing.TB, root string) txns {
+func testTxns(t testing.TB, root string) Txns {
 	t.Helper()
 	space, err := keyspace.New(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return txns{keys: space.Queue("q"), space: space}
+	return Txns{Keys: space.Queue("q"), Space: space}
 }
 
 // payloads are inputs that encodings like to change.
@@ -203,19 +203,19 @@ func payloads() [][]byte {
 
 func checkPayload(t *testing.T, p []byte) {
 	t.Helper()
-	if len(p) > inlineLimit {
-		p = p[:inlineLimit]
+	if len(p) > InlineLimit {
+		p = p[:InlineLimit]
 	}
-	r := newRecord(Params{ID: "x", Payload: p}, 1, testNow)
-	b, err := r.encode()
+	r := New(Description{ID: "x", Payload: p}, 1, testNow)
+	b, err := r.Encode()
 	if err != nil {
 		t.Fatalf("encode %q: %v", p, err)
 	}
-	back, err := decodeRecord(b)
+	back, err := Decode(b)
 	if err != nil {
 		t.Fatalf("%q: %v", p, err)
 	}
-	if got := back.payload(); !bytes.Equal(got, p) {
+	if got := back.PayloadBytes(); !bytes.Equal(got, p) {
 		t.Errorf("payload %q came back as %q", p, got)
 	}
 	if !utf8.Valid(b) || keyspace.NonceOf(b) != r.Nonce {
@@ -247,21 +247,21 @@ func FuzzDecodeRecord(f *testing.F) {
 	}
 	f.Add([]byte(`{"w":"00000000000000aa","v":1,"id":"x","future":[1],"attempts":[{"attempt":-1,"new":1}]}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		r, err := decodeRecord(value)
+		r, err := Decode(value)
 		if err != nil {
 			if !errors.Is(err, ErrUndecodable) {
 				t.Fatalf("%q: %v is no ErrUndecodable", value, err)
 			}
 			return
 		}
-		b, err := r.encode()
+		b, err := r.Encode()
 		if err != nil {
 			t.Fatalf("%q was read but cannot be written: %v", value, err)
 		}
-		if _, err := decodeRecord(b); err != nil {
+		if _, err := Decode(b); err != nil {
 			t.Fatalf("%q was rewritten as %q: %v", value, b, err)
 		}
-		r.view("q", inJobs, 1, testNow, nobody)
+		r.State(InJobs, testNow, func(string, int64) bool { return false })
 	})
 }
 
@@ -269,17 +269,17 @@ func FuzzDecodeRecord(f *testing.F) {
 func TestDeepJSONCanBeReadBack(t *testing.T) {
 	for _, depth := range []int{10, 9_000, 9_899, 9_950, 9_999, 10_000, 10_001} {
 		result := []byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))
-		r := newRecord(Params{ID: "x"}, 1, testNow)
-		r.setResult(result)
-		b, err := r.encode()
+		r := New(Description{ID: "x"}, 1, testNow)
+		r.SetResult(result)
+		b, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := decodeRecord(b)
+		back, err := Decode(b)
 		if err != nil {
 			t.Fatalf("depth %d: %v", depth, err)
 		}
-		if !bytes.Equal(back.result(), result) {
+		if !bytes.Equal(back.ResultBytes(), result) {
 			t.Errorf("depth %d came back changed", depth)
 		}
 		if depth < 9_000 && back.Result == nil {
@@ -287,37 +287,37 @@ func TestDeepJSONCanBeReadBack(t *testing.T) {
 		}
 	}
 	flat := []byte("[" + strings.Repeat("[],", 20_000) + "0]")
-	if kept, _, _ := split(flat); kept == nil {
+	if kept, _, _ := Split(flat); kept == nil {
 		t.Error("flat JSON with many brackets is kept as base64")
 	}
 }
 
 func TestTheTrailIsBounded(t *testing.T) {
-	r := &record{}
-	for i := range 3 * logLimit {
-		r.log(Attempt{Attempt: i + 1, Outcome: outcomeFailed, Error: strings.Repeat("x", 5000) + fmt.Sprint(i)})
+	r := &Record{}
+	for i := range 3 * LogLimit {
+		r.Log(Attempt{Attempt: i + 1, Outcome: OutcomeFailed, Error: strings.Repeat("x", 5000) + fmt.Sprint(i)})
 	}
-	if len(r.Attempts) != logLimit || r.LogTotal != 3*logLimit {
+	if len(r.Attempts) != LogLimit || r.LogTotal != 3*LogLimit {
 		t.Errorf("got %d entries of %d", len(r.Attempts), r.LogTotal)
 	}
-	last := r.Attempts[logLimit-1]
-	if last.Attempt != 3*logLimit || len(last.Error) != maxError || !strings.HasPrefix(last.Error, "...x") || !strings.HasSuffix(last.Error, "x59") {
+	last := r.Attempts[LogLimit-1]
+	if last.Attempt != 3*LogLimit || len(last.Error) != MaxError || !strings.HasPrefix(last.Error, "...x") || !strings.HasSuffix(last.Error, "x59") {
 		t.Errorf("last entry %d has an error of %d bytes: %.10s", last.Attempt, len(last.Error), last.Error)
 	}
 }
 
 func TestEqualNeighboursAreCollapsed(t *testing.T) {
-	r := &record{}
-	add := func(a Attempt) { a.Attempt = r.LogTotal + 1; r.log(a) }
+	r := &Record{}
+	add := func(a Attempt) { a.Attempt = r.LogTotal + 1; r.Log(a) }
 	for range 5 {
-		add(Attempt{Outcome: outcomeSnoozed, Owner: "a"})
+		add(Attempt{Outcome: OutcomeSnoozed, Owner: "a"})
 	}
-	add(Attempt{Outcome: outcomeSnoozed, Owner: "b"})
-	add(Attempt{Outcome: outcomeReleased, Owner: "b"})
-	add(Attempt{Outcome: outcomeFailed, Owner: "b", Error: "e"})
-	add(Attempt{Outcome: outcomeFailed, Owner: "b", Error: "e"})
-	add(Attempt{Outcome: outcomeLost, Owner: "b"})
-	add(Attempt{Outcome: outcomeLost, Owner: "b"})
+	add(Attempt{Outcome: OutcomeSnoozed, Owner: "b"})
+	add(Attempt{Outcome: OutcomeReleased, Owner: "b"})
+	add(Attempt{Outcome: OutcomeFailed, Owner: "b", Error: "e"})
+	add(Attempt{Outcome: OutcomeFailed, Owner: "b", Error: "e"})
+	add(Attempt{Outcome: OutcomeLost, Owner: "b"})
+	add(Attempt{Outcome: OutcomeLost, Owner: "b"})
 	var got []string
 	sum := 0
 	for _, a := range r.Attempts {
@@ -332,10 +332,10 @@ func TestEqualNeighboursAreCollapsed(t *testing.T) {
 
 // The trail is part of snapshots that were given out: it is never changed in place.
 func TestLogDoesNotWriteIntoOlderTrails(t *testing.T) {
-	r := &record{Attempts: make([]Attempt, 0, 40)}
-	r.log(Attempt{Attempt: 1, Outcome: outcomeSnoozed})
+	r := &Record{Attempts: make([]Attempt, 0, 40)}
+	r.Log(Attempt{Attempt: 1, Outcome: OutcomeSnoozed})
 	old := *r
-	r.log(Attempt{Attempt: 2, Outcome: outcomeSnoozed})
+	r.Log(Attempt{Attempt: 2, Outcome: OutcomeSnoozed})
 	if old.Attempts[0].Attempt != 1 {
 		t.Error("an older trail changed")
 	}
@@ -353,26 +353,8 @@ func TestCut(t *testing.T) {
 		{"ääää", 6, "...ä"},
 		{"", 5, ""},
 	} {
-		if got := shorten(tc.s, tc.n); got != tc.want {
+		if got := Shorten(tc.s, tc.n); got != tc.want {
 			t.Errorf("cut(%q, %d) = %q, want %q", tc.s, tc.n, got, tc.want)
 		}
-	}
-}
-
-// Whoever is given a snapshot may do with it what they like.
-func TestASnapshotSharesNothingWithTheRecord(t *testing.T) {
-	r := goldenRecords(t)["done"]
-	before, err := r.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	j := r.view("q", inDone, 1, testNow, nobody)
-	clear(j.Payload)
-	clear(j.Result)
-	clear(j.Labels)
-	clear(j.Trace)
-	clear(j.Attempts)
-	if after, _ := r.encode(); !bytes.Equal(before, after) {
-		t.Error("the record changed with its snapshot")
 	}
 }

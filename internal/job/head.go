@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"bytes"
@@ -12,40 +12,40 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// head is what counting and ordering need of a record. Its texts share the record's
+// Head is what counting and ordering need of a record. Its texts share the record's
 // memory.
-type head struct {
-	id, kind, owner, outcome []byte
+type Head struct {
+	ID, Kind, Owner, Outcome []byte
 	priority                 int
 	version                  int
 	seq                      uint64
 	ownerRev                 int64
 	runAt                    time.Time
-	enqueuedAt, finishedAt   []byte // RFC 3339: most of them are not looked at
+	EnqueuedAt, FinishedAt   []byte // RFC 3339: most of them are not looked at
 	attempts                 []byte // the JSON array
 }
 
-// Head reads a record's head without decoding the rest, which is several times
+// HeadOf reads a record's head without decoding the rest, which is several times
 // faster: what counts 100,000 jobs must not take their payloads apart. Whatever it
 // does not expect it leaves to decode, whose errors it returns. A record that is
 // broken inside of a value passes here and is refused when it is decoded.
-func (t txns) headOf(where place, kv *mvccpb.KeyValue) (h head, err error) {
-	if h.read(kv.Value) && h.plausible() && names(kv.Key, h.id) {
+func (t Txns) HeadOf(where Place, kv *mvccpb.KeyValue) (h Head, err error) {
+	if h.read(kv.Value) && h.plausible() && names(kv.Key, h.ID) {
 		return h, nil
 	}
-	r, err := t.decode(where, kv)
+	r, err := t.Decode(where, kv)
 	if err != nil {
-		return head{}, err
+		return Head{}, err
 	}
 	return headFrom(r)
 }
 
 // headFrom is the head of a record that was decoded.
-func headFrom(r *record) (head, error) {
-	h := head{
-		id: []byte(r.ID), kind: []byte(r.Kind), owner: []byte(r.Owner), outcome: []byte(r.Outcome),
+func headFrom(r *Record) (Head, error) {
+	h := Head{
+		ID: []byte(r.ID), Kind: []byte(r.Kind), Owner: []byte(r.Owner), Outcome: []byte(r.Outcome),
 		priority: r.Priority, version: r.Version, seq: r.Seq, ownerRev: r.OwnerRev, runAt: r.RunAt,
-		enqueuedAt: timeText(r.EnqueuedAt), finishedAt: timeText(r.FinishedAt),
+		EnqueuedAt: timeText(r.EnqueuedAt), FinishedAt: timeText(r.FinishedAt),
 	}
 	var err error
 	if len(r.Attempts) > 0 {
@@ -62,8 +62,8 @@ func timeText(t time.Time) []byte {
 }
 
 // plausible tells whether decode would take it.
-func (h *head) plausible() bool {
-	return len(h.id) > 0 && h.version >= 1 && h.version <= recordVersion && (len(h.owner) == 0 || h.ownerRev > 0)
+func (h *Head) plausible() bool {
+	return len(h.ID) > 0 && h.version >= 1 && h.version <= RecordVersion && (len(h.Owner) == 0 || h.ownerRev > 0)
 }
 
 // names tells whether a key ends in the ID, which then needs no escapes.
@@ -72,57 +72,58 @@ func names(key, id []byte) bool {
 	return at > 0 && key[at-1] == '/' && bytes.Equal(key[at:], id)
 }
 
-// rank is the place of the job in its queue.
-func (h *head) rank(kv *mvccpb.KeyValue) rank {
-	return rank{h.priority, kv.CreateRevision, h.seq, string(h.id)}
+// Rank is the place of the job in its queue.
+func (h *Head) Rank(kv *mvccpb.KeyValue) Rank {
+	return Rank{h.priority, kv.CreateRevision, h.seq, string(h.ID)}
 }
 
-// state is as that of the record.
-func (h *head) state(where place, now time.Time, lives func(sid string, rev int64) bool) State {
+// State is as that of the record.
+func (h *Head) State(where Place, now time.Time, lives func(sid string, rev int64) bool) state {
 	switch {
-	case where == inDead:
+	case where == InDead:
 		return StateDead
-	case where == inDone && string(h.outcome) == outcomeCancelled:
+	case where == InDone && string(h.Outcome) == OutcomeCancelled:
 		return StateCancelled
-	case where == inDone:
+	case where == InDone:
 		return StateDone
-	case len(h.owner) > 0 && lives(string(h.owner), h.ownerRev):
+	case len(h.Owner) > 0 && lives(string(h.Owner), h.ownerRev):
 		return StateClaimed
-	case len(h.owner) > 0:
+	case len(h.Owner) > 0:
 		return StateOrphan
 	case !h.runAt.After(now):
 		return StateReady
 	}
-	if log := h.log(); len(log) > 0 {
+	if log := h.Log(); len(log) > 0 {
 		switch log[len(log)-1].Outcome {
-		case outcomeFailed, outcomeLost:
+		case OutcomeFailed, OutcomeLost:
 			return StateRetry
 		}
 	}
 	return StateScheduled
 }
 
-// log decodes the attempts.
-func (h *head) log() (log []Attempt) {
+// Log decodes the attempts.
+func (h *Head) Log() (log []Attempt) {
 	if len(h.attempts) > 0 && json.Unmarshal(h.attempts, &log) != nil {
 		return nil
 	}
 	return log
 }
 
-// lastEnd is when the latest entry of the log ended, zero without one. No text in
+// LastEnd is when the latest entry of the log ended, zero without one. No text in
 // the log can hold its mark, since quotes within texts are escaped.
-func (h *head) lastEnd() time.Time {
+func (h *Head) LastEnd() time.Time {
 	mark := []byte(`"ended_at":"`)
 	i := bytes.LastIndex(h.attempts, mark)
 	if i < 0 {
 		return time.Time{}
 	}
 	rest := h.attempts[i+len(mark):]
-	return parseTime(rest[:max(bytes.IndexByte(rest, '"'), 0)])
+	return ParseTime(rest[:max(bytes.IndexByte(rest, '"'), 0)])
 }
 
-func parseTime(text []byte) time.Time {
+// ParseTime reads a time of a record, zero where it is none.
+func ParseTime(text []byte) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, string(text))
 	if err != nil {
 		return time.Time{}
@@ -132,7 +133,7 @@ func parseTime(text []byte) time.Time {
 
 // read takes the members apart that a head has; false means that this is not a
 // record as encode writes it.
-func (h *head) read(value []byte) bool {
+func (h *Head) read(value []byte) bool {
 	nonce := keyspace.NonceOf(value)
 	if nonce == "" {
 		return false
@@ -163,26 +164,26 @@ func eachMember(rest []byte, before byte, take func(name, value []byte) bool) bo
 }
 
 // set takes one member; false leaves the record to decode.
-func (h *head) set(name, v []byte) (ok bool) {
+func (h *Head) set(name, v []byte) (ok bool) {
 	switch string(name) {
 	case "w":
 		return false // two head nonces
 	case "id":
-		h.id, ok = plainText(v)
+		h.ID, ok = plainText(v)
 	case "kind":
-		h.kind, ok = plainText(v)
+		h.Kind, ok = plainText(v)
 	case "owner":
-		h.owner, ok = plainText(v)
+		h.Owner, ok = plainText(v)
 	case "outcome":
-		h.outcome, ok = plainText(v)
+		h.Outcome, ok = plainText(v)
 	case "enqueued_at":
-		h.enqueuedAt, ok = plainText(v)
+		h.EnqueuedAt, ok = plainText(v)
 	case "finished_at":
-		h.finishedAt, ok = plainText(v)
+		h.FinishedAt, ok = plainText(v)
 	case "run_at":
 		var text []byte
 		if text, ok = plainText(v); ok {
-			h.runAt = parseTime(text)
+			h.runAt = ParseTime(text)
 			ok = !h.runAt.IsZero()
 		}
 	case "owner_rev":
@@ -197,7 +198,7 @@ func (h *head) set(name, v []byte) (ok bool) {
 	case "seq":
 		return setInt(v, func(n int64) { h.seq = uint64(n) })
 	case "attempt", "failures", "losses", "max_attempts", "max_losses", "attempts_total":
-		return setInt(v, func(n int64) { ok = within(n, maxCount) }) && ok
+		return setInt(v, func(n int64) { ok = within(n, MaxCount) }) && ok
 	case "payload_beside":
 		return setInt(v, func(n int64) { ok = within(n, maxBeside) }) && ok
 	case "timeout_ms":

@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"bytes"
@@ -200,7 +200,7 @@ func texts[T any](name string, at func(*T) *map[string]string) field[T] {
 			if len(*at(t)) == 0 {
 				return b, true
 			}
-			v, err := encodeJSON(*at(t))
+			v, err := EncodeJSON(*at(t))
 			return append(b, v...), err == nil
 		},
 		func(t *T, v []byte) bool { return json.Unmarshal(v, at(t)) == nil && *at(t) != nil },
@@ -251,7 +251,7 @@ func objects[T, E any](name string, fields []field[E], at func(*T) *[]E) field[T
 func appendText(b []byte, s string) ([]byte, bool) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			v, err := encodeJSON(s)
+			v, err := EncodeJSON(s)
 			return append(b, v...), err == nil
 		}
 	}

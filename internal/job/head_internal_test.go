@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"errors"
@@ -16,11 +16,11 @@ import (
 // decoding sees.
 func sameHead(t *testing.T, value []byte) (quick bool) {
 	t.Helper()
-	var h head
+	var h Head
 	if quick = h.read(value) && h.plausible(); !quick {
 		return false
 	}
-	r, err := decodeRecord(value)
+	r, err := Decode(value)
 	if err != nil {
 		if !errors.Is(err, ErrUndecodable) {
 			t.Fatal(err)
@@ -31,25 +31,25 @@ func sameHead(t *testing.T, value []byte) (quick bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, wantLog := h.log(), want.log()
-	end := h.lastEnd()
+	log, wantLog := h.Log(), want.Log()
+	end := h.LastEnd()
 	if n := len(wantLog); n > 0 && !end.Equal(wantLog[n-1].EndedAt) && !wantLog[n-1].EndedAt.IsZero() {
 		t.Errorf("%s: the last attempt ended at %v, want %v", value, end, wantLog[n-1].EndedAt)
 	}
 	if !reflect.DeepEqual(log, wantLog) {
 		t.Errorf("%s: log %+v, want %+v", value, log, wantLog)
 	}
-	if string(h.id) != r.ID || string(h.kind) != r.Kind || string(h.owner) != r.Owner || string(h.outcome) != r.Outcome ||
+	if string(h.ID) != r.ID || string(h.Kind) != r.Kind || string(h.Owner) != r.Owner || string(h.Outcome) != r.Outcome ||
 		h.priority != r.Priority || h.version != r.Version || h.seq != r.Seq || h.ownerRev != r.OwnerRev || !h.runAt.Equal(r.RunAt) ||
-		!parseTime(h.enqueuedAt).Equal(r.EnqueuedAt) || !parseTime(h.finishedAt).Equal(r.FinishedAt) {
-		t.Errorf("%q: read %q", value, [][]byte{h.id, h.kind, h.owner, h.outcome, h.enqueuedAt, h.finishedAt})
+		!ParseTime(h.EnqueuedAt).Equal(r.EnqueuedAt) || !ParseTime(h.FinishedAt).Equal(r.FinishedAt) {
+		t.Errorf("%q: read %q", value, [][]byte{h.ID, h.Kind, h.Owner, h.Outcome, h.EnqueuedAt, h.FinishedAt})
 	}
 	return true
 }
 
 func TestHeadsAreReadAsRecordsAre(t *testing.T) {
 	for name, r := range goldenRecords(t) {
-		value, err := r.encode()
+		value, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestHeadsAreReadAsRecordsAre(t *testing.T) {
 // or left to the decoder.
 func TestHeadsOfBrokenRecords(t *testing.T) {
 	for _, r := range goldenRecords(t) {
-		value, err := r.encode()
+		value, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,18 +125,18 @@ func FuzzHead(f *testing.F) {
 // A head that names another job than its key is refused as the record is.
 func TestHeadsNameTheJobOfTheirKey(t *testing.T) {
 	w := testTxns(t, "")
-	for id, key := range map[string]string{"x": w.keys.Job("x"), "a b/ä": w.keys.Job("a b/ä")} {
-		r := newRecord(Params{ID: id}, 1, testNow)
+	for id, key := range map[string]string{"x": w.Keys.Job("x"), "a b/ä": w.Keys.Job("a b/ä")} {
+		r := New(Description{ID: id}, 1, testNow)
 		r.Nonce = testNonce
-		value, err := r.encode()
+		value, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := w.headOf(inJobs, &mvccpb.KeyValue{Key: []byte(key), Value: value})
-		if err != nil || string(h.id) != id {
-			t.Errorf("%s: %q, %v", key, h.id, err)
+		h, err := w.HeadOf(InJobs, &mvccpb.KeyValue{Key: []byte(key), Value: value})
+		if err != nil || string(h.ID) != id {
+			t.Errorf("%s: %q, %v", key, h.ID, err)
 		}
-		if _, err := w.headOf(inJobs, &mvccpb.KeyValue{Key: []byte(w.keys.Job("y")), Value: value}); !errors.Is(err, ErrUndecodable) {
+		if _, err := w.HeadOf(InJobs, &mvccpb.KeyValue{Key: []byte(w.Keys.Job("y")), Value: value}); !errors.Is(err, ErrUndecodable) {
 			t.Errorf("%s under another key: %v", id, err)
 		}
 	}
@@ -145,23 +145,23 @@ func TestHeadsNameTheJobOfTheirKey(t *testing.T) {
 // Heads have the state that their records have.
 func TestHeadsHaveTheStateOfTheirRecords(t *testing.T) {
 	later := testNow.Add(time.Hour)
-	for _, r := range []*record{
-		{}, {RunAt: later}, {Owner: "a", OwnerRev: 1}, {Owner: "b", OwnerRev: 1}, {Outcome: outcomeCancelled}, {Outcome: outcomeCompleted},
-		{RunAt: later, Attempts: []Attempt{{Outcome: outcomeFailed}}}, {RunAt: later, Attempts: []Attempt{{Outcome: outcomeLost}}},
-		{RunAt: later, Attempts: []Attempt{{Outcome: outcomeLost}, {Outcome: outcomeSnoozed}}}, {Attempts: []Attempt{{Outcome: outcomeFailed}}},
+	for _, r := range []*Record{
+		{}, {RunAt: later}, {Owner: "a", OwnerRev: 1}, {Owner: "b", OwnerRev: 1}, {Outcome: OutcomeCancelled}, {Outcome: OutcomeCompleted},
+		{RunAt: later, Attempts: []Attempt{{Outcome: OutcomeFailed}}}, {RunAt: later, Attempts: []Attempt{{Outcome: OutcomeLost}}},
+		{RunAt: later, Attempts: []Attempt{{Outcome: OutcomeLost}, {Outcome: OutcomeSnoozed}}}, {Attempts: []Attempt{{Outcome: OutcomeFailed}}},
 	} {
 		r.ID, r.Version, r.Nonce = "x", 1, testNonce
-		value, err := r.encode()
+		value, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var h head
+		var h Head
 		if !h.read(value) {
 			t.Fatalf("%s is not read", value)
 		}
 		lives := func(sid string, rev int64) bool { return sid == "a" && rev == 1 }
-		for _, where := range []place{inJobs, inDone, inDead} {
-			if got, want := h.state(where, testNow, lives), r.state(where, testNow, lives); got != want {
+		for _, where := range []Place{InJobs, InDone, InDead} {
+			if got, want := h.State(where, testNow, lives), r.State(where, testNow, lives); got != want {
 				t.Errorf("%s in %d: %s, want %s", value, where, got, want)
 			}
 		}
@@ -169,16 +169,16 @@ func TestHeadsHaveTheStateOfTheirRecords(t *testing.T) {
 }
 
 func BenchmarkHead(b *testing.B) {
-	r := newRecord(Params{ID: "job-123456", Kind: "send", Payload: []byte(`{"to":"` + strings.Repeat("x", 900) + `"}`)}, 1, testNow)
+	r := New(Description{ID: "job-123456", Kind: "send", Payload: []byte(`{"to":"` + strings.Repeat("x", 900) + `"}`)}, 1, testNow)
 	r.Nonce = testNonce
-	value, err := r.encode()
+	value, err := r.Encode()
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(value)))
 	b.ReportAllocs()
 	for b.Loop() {
-		var h head
+		var h Head
 		if !h.read(value) {
 			b.Fatal("not read")
 		}

@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/leasekit/leasekit/coord"
 )
 
 // fill gives every field of a struct a value that is not left out.
@@ -28,8 +26,8 @@ func fill(v reflect.Value) {
 			*p = []byte{0, 255, byte(i)}
 		case *map[string]string:
 			*p = map[string]string{"b": "<2>", "a": "1"}
-		case *coord.Token:
-			*p = coord.Token(i + 1)
+		case *Token:
+			*p = Token(i + 1)
 		case *[]Attempt:
 			*p = make([]Attempt, 2)
 			fill(reflect.ValueOf(&(*p)[0]).Elem())
@@ -67,28 +65,28 @@ func namesOf[T any](fields []field[T]) (names []string) {
 
 // The tables of fields and the tags of the structs are two accounts of one format.
 func TestFieldsSayWhatTheTagsSay(t *testing.T) {
-	if got, want := namesOf(recordFields), tagsOf(reflect.TypeFor[record]()); !slices.Equal(got, want) {
+	if got, want := namesOf(recordFields), tagsOf(reflect.TypeFor[Record]()); !slices.Equal(got, want) {
 		t.Errorf("fields of a record: got\n%v, want\n%v", got, want)
 	}
 	if got, want := namesOf(attemptFields), tagsOf(reflect.TypeFor[Attempt]()); !slices.Equal(got, want) {
 		t.Errorf("fields of an attempt: got\n%v, want\n%v", got, want)
 	}
-	full, empty, negative := &record{}, &record{}, &record{Priority: -7, TimeoutMS: -1, OwnerRev: -3}
+	full, empty, negative := &Record{}, &Record{}, &Record{Priority: -7, TimeoutMS: -1, OwnerRev: -3}
 	fill(reflect.ValueOf(full).Elem())
-	full.Nonce = middleNonce
-	for name, r := range map[string]*record{"all fields": full, "none": empty, "negative numbers": negative} {
+	full.Nonce = "8888888888888888"
+	for name, r := range map[string]*Record{"all fields": full, "none": empty, "negative numbers": negative} {
 		sameCodec(t, name, r)
 	}
-	value, _ := encodeJSON(full)
-	if back := (&record{}); !scanObject(back, value, recordFields) || !reflect.DeepEqual(back, full) {
+	value, _ := EncodeJSON(full)
+	if back := (&Record{}); !scanObject(back, value, recordFields) || !reflect.DeepEqual(back, full) {
 		t.Errorf("a record with all fields is read as\n%+v, want\n%+v", back, full)
 	}
 }
 
 // sameCodec holds the fields' bytes against those of encoding/json.
-func sameCodec(t *testing.T, name string, r *record) {
+func sameCodec(t *testing.T, name string, r *Record) {
 	t.Helper()
-	want, err := encodeJSON(r)
+	want, err := EncodeJSON(r)
 	got, ok := appendObject(nil, r, recordFields)
 	if ok != (err == nil) || ok && !bytes.Equal(got, want) {
 		t.Errorf("%s: got, %v,\n%s, encoding/json gives, %v,\n%s", name, ok, got, err, want)
@@ -121,7 +119,7 @@ func TestOddRecordsAreReadAsEncodingJSONReadsThem(t *testing.T) {
 
 func checkScan(t *testing.T, value []byte) {
 	t.Helper()
-	got := &record{}
+	got := &Record{}
 	scanned := scanObject(got, value, recordFields)
 	want, err := parseAnyRecord(value)
 	switch {
@@ -138,20 +136,20 @@ func checkScan(t *testing.T, value []byte) {
 // A record that encode has written is never left to encoding/json: that would be slow.
 func TestRecordsOfOursAreScanned(t *testing.T) {
 	for name, r := range goldenRecords(t) {
-		value, err := r.encode()
+		value, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !scanObject(&record{}, value, recordFields) {
+		if !scanObject(&Record{}, value, recordFields) {
 			t.Errorf("%s is not read by its fields: %s", name, value)
 		}
 	}
 }
 
 func FuzzRecordCodec(f *testing.F) {
-	full := &record{}
+	full := &Record{}
 	fill(reflect.ValueOf(full).Elem())
-	value, err := encodeJSON(full)
+	value, err := EncodeJSON(full)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,20 +17,20 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
-// recordVersion is the newest version of the record format that this code reads and
+// RecordVersion is the newest version of the record format that this code reads and
 // writes. A record has the oldest one that can say what it holds, so that older
 // programs leave alone no more than they must.
 const (
-	recordVersion = versionText
+	RecordVersion = versionText
 	versionText   = 2 // text that is no JSON, as text
-	versionPlain  = 1
+	VersionPlain  = 1
 )
 
-// record is the value of a job's key, in jobs/, done/ and dead/ alike: JSON that
+// Record is the value of a job's key, in jobs/, done/ and dead/ alike: JSON that
 // a person can read with etcdctl. The head nonce comes first, fresh at every
 // write, so that a guard can compare the value's head. Fields that this version
 // does not know survive a rewrite.
-type record struct {
+type Record struct {
 	Nonce   string `json:"w"`
 	Version int    `json:"v"`
 	ID      string `json:"id"`
@@ -85,36 +86,36 @@ type record struct {
 	extra map[string]json.RawMessage
 }
 
-// encode writes a record, in the version that it needs. The order of fields is fixed,
+// Encode writes a record, in the version that it needs. The order of fields is fixed,
 // the head nonce first.
-func (r *record) encode() ([]byte, error) {
+func (r *Record) Encode() ([]byte, error) {
 	out := *r
-	out.Version = r.version()
-	b, ok := appendObject(make([]byte, 0, r.size()), &out, recordFields)
+	out.Version = r.leastVersion()
+	b, ok := appendObject(make([]byte, 0, r.Size()), &out, recordFields)
 	if !ok {
 		var err error
-		if b, err = encodeJSON(&out); err != nil {
+		if b, err = EncodeJSON(&out); err != nil {
 			return nil, fmt.Errorf("encode job %s: %w", r.ID, err)
 		}
 	}
 	return withExtra(b, r.extra)
 }
 
-// version is the oldest one that can say what the record holds. What a newer program
+// leastVersion is the oldest one that can say what the record holds. What a newer program
 // wrote keeps its version.
-func (r *record) version() int {
-	if r.Version > recordVersion {
+func (r *Record) leastVersion() int {
+	if r.Version > RecordVersion {
 		return r.Version
 	}
 	if r.PayloadText != "" || r.ResultText != "" {
 		return versionText
 	}
-	return versionPlain
+	return VersionPlain
 }
 
-// encodeJSON writes v without the escapes for HTML, which would change the bytes
+// EncodeJSON writes v without the escapes for HTML, which would change the bytes
 // of payloads.
-func encodeJSON(v any) ([]byte, error) {
+func EncodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -140,14 +141,14 @@ func withExtra(object []byte, extra map[string]json.RawMessage) ([]byte, error) 
 	return append(b, '}'), nil
 }
 
-// decodeRecord reads a record and keeps the fields that it does not know.
-func decodeRecord(value []byte) (*record, error) {
+// Decode reads a record and keeps the fields that it does not know.
+func Decode(value []byte) (*Record, error) {
 	if keyspace.NonceOf(value) == "" {
 		return nil, fmt.Errorf("%w: it does not begin with a head nonce", ErrUndecodable)
 	}
-	r, err := parseRecord(value)
-	if v := versionOf(r, err, value); v > recordVersion { //mutant:record-version
-		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrNewer, v, recordVersion)
+	r, err := ParseRecord(value)
+	if v := versionOf(r, err, value); v > RecordVersion { //mutant:record-version
+		return nil, fmt.Errorf("%w: it has version %d, this program knows %d: use a newer one", ErrNewer, v, RecordVersion)
 	}
 	switch {
 	case err != nil:
@@ -157,7 +158,7 @@ func decodeRecord(value []byte) (*record, error) {
 	case r.Nonce != keyspace.NonceOf(value):
 		// Its guard would never hold, and whoever tries to claim it would try for ever.
 		return nil, fmt.Errorf("%w: it has two head nonces", ErrUndecodable)
-	case r.claimed() && r.OwnerRev <= 0: //mutant:record-owner
+	case r.Claimed() && r.OwnerRev <= 0: //mutant:record-owner
 		// That its owner is gone could never be proven.
 		return nil, fmt.Errorf("%w: it has an owner without a revision", ErrUndecodable)
 	}
@@ -167,9 +168,9 @@ func decodeRecord(value []byte) (*record, error) {
 	return r, nil
 }
 
-// parseRecord reads the JSON alone. The record may share the value's memory.
-func parseRecord(value []byte) (*record, error) {
-	r := &record{}
+// ParseRecord reads the JSON alone. The record may share the value's memory.
+func ParseRecord(value []byte) (*Record, error) {
+	r := &Record{}
 	if scanObject(r, value, recordFields) {
 		return r, nil
 	}
@@ -177,8 +178,8 @@ func parseRecord(value []byte) (*record, error) {
 }
 
 // parseAnyRecord reads what was not written by encode, or by a newer one.
-func parseAnyRecord(value []byte) (*record, error) {
-	r := &record{}
+func parseAnyRecord(value []byte) (*Record, error) {
+	r := &Record{}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(r)
@@ -186,7 +187,7 @@ func parseAnyRecord(value []byte) (*record, error) {
 	case err == nil && len(bytes.TrimSpace(value[dec.InputOffset():])) > 0:
 		return nil, errors.New("something follows the record")
 	case err != nil && strings.Contains(err.Error(), "unknown field"):
-		*r = record{}
+		*r = Record{}
 		if err = json.Unmarshal(value, r); err == nil {
 			r.extra, err = unknownFields(value)
 		}
@@ -196,7 +197,7 @@ func parseAnyRecord(value []byte) (*record, error) {
 
 // versionOf finds the version even of a record that this program cannot read,
 // since that is the likely reason.
-func versionOf(r *record, err error, value []byte) int {
+func versionOf(r *Record, err error, value []byte) int {
 	if err == nil {
 		return r.Version
 	}
@@ -207,11 +208,11 @@ func versionOf(r *record, err error, value []byte) int {
 	return head.Version
 }
 
-// decode reads a record that was found under key, in where. A record that names
+// Decode reads a record that was found under key, in where. A record that names
 // another job than its key is undecodable: nothing may be done in its name.
-func (t txns) decode(where place, kv *mvccpb.KeyValue) (*record, error) {
-	r, err := decodeRecord(kv.Value)
-	if err == nil && t.key(where, r.ID) != string(kv.Key) { //mutant:record-key
+func (t Txns) Decode(where Place, kv *mvccpb.KeyValue) (*Record, error) {
+	r, err := Decode(kv.Value)
+	if err == nil && t.Key(where, r.ID) != string(kv.Key) { //mutant:record-key
 		return nil, fmt.Errorf("%w: it names job %q, its key does not", ErrUndecodable, r.ID)
 	}
 	return r, err
@@ -243,30 +244,33 @@ func isOneOf(name string, fields map[string]struct{}) bool {
 }
 
 // knownFields are the JSON names of record's fields.
-var knownFields = fieldNames[record]()
+var knownFields = fieldNames[Record]()
 
-func (r *record) claimed() bool { return r.Owner != "" }
+// Claimed tells whether the job has an owner, dead or alive.
+func (r *Record) Claimed() bool { return r.Owner != "" }
 
-// due tells whether an open job may be claimed at now.
-func (r *record) due(now time.Time) bool { return !r.RunAt.After(now) }
+// Due tells whether an open job may be claimed at now.
+func (r *Record) Due(now time.Time) bool { return !r.RunAt.After(now) }
 
-// payload returns the bytes that were enqueued, unless they lie beside.
-func (r *record) payload() []byte {
+// PayloadBytes returns the bytes that were enqueued, unless they lie beside.
+func (r *Record) PayloadBytes() []byte {
 	return either(r.Payload, r.PayloadText, r.Payload64)
 }
 
 // setPayload keeps payload in the record.
-func (r *record) setPayload(b []byte) { r.Payload, r.PayloadText, r.Payload64 = split(b) }
+func (r *Record) setPayload(b []byte) { r.Payload, r.PayloadText, r.Payload64 = Split(b) }
 
-func (r *record) setResult(b []byte) { r.Result, r.ResultText, r.Result64 = split(b) }
+// SetResult keeps b as the result.
+func (r *Record) SetResult(b []byte) { r.Result, r.ResultText, r.Result64 = Split(b) }
 
-func (r *record) result() []byte {
+// ResultBytes returns the result as it was handed in.
+func (r *Record) ResultBytes() []byte {
 	return either(r.Result, r.ResultText, r.Result64)
 }
 
-// split returns b as JSON when encoding it as such gives the same bytes back, else as
+// Split returns b as JSON when encoding it as such gives the same bytes back, else as
 // text when it is some, else as bytes for base64. So a person can read it in etcd.
-func split(b []byte) (j json.RawMessage, text string, rest []byte) {
+func Split(b []byte) (j json.RawMessage, text string, rest []byte) {
 	if len(b) == 0 {
 		return nil, "", nil
 	}
@@ -299,36 +303,69 @@ func tooDeep(b []byte) bool {
 	return !json.Valid(append(wrapped, bytes.Repeat([]byte("]"), margin)...))
 }
 
-// logLimit is how many entries of the audit trail a record keeps.
-const logLimit = 20
-
-// log appends to the audit trail. An entry that only repeats the one before is
-// collapsed into it.
-func (r *record) log(a Attempt) {
-	a.Error = shorten(a.Error, maxError)
-	r.LogTotal = oneMore(r.LogTotal)
-	r.Attempts = slices.Clone(r.Attempts)
-	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].repeats(a) {
-		a.Repeated = oneMore(r.Attempts[n-1].Repeated)
-		r.Attempts[n-1] = a
+// pack keeps a payload in the record, or notes that it lies beside.
+func (r *Record) pack(payload []byte) {
+	r.Beside, r.Payload, r.PayloadText, r.Payload64 = 0, nil, "", nil
+	if len(payload) > InlineLimit {
+		r.Beside = len(payload)
 		return
 	}
-	r.Attempts = append(r.Attempts, a)
-	if extra := len(r.Attempts) - logLimit; extra > 0 {
-		r.Attempts = r.Attempts[extra:]
-	}
+	r.setPayload(payload)
 }
 
-// shorten makes s valid UTF-8, which JSON needs, and shortens it to at most n bytes, at
-// a rune boundary, keeping the end: the last lines of an error say most.
-func shorten(s string, n int) string {
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) <= n {
-		return s
+// fieldNames lists the JSON names of a struct.
+func fieldNames[T any]() map[string]struct{} {
+	names := map[string]struct{}{}
+	t := reflect.TypeFor[T]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" {
+			names[name] = struct{}{}
+		}
 	}
-	const mark = "..."
-	return mark + strings.ToValidUTF8(s[len(s)-n+len(mark):], "")
+	return names
 }
 
-// stamp is now as records keep it: UTC, to the millisecond.
-func stamp(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }
+// Note is the value of progress/<id>: the latest report and checkpoint.
+type Note struct {
+	Nonce          string          `json:"w"`
+	Token          Token           `json:"token"`
+	At             time.Time       `json:"at"`
+	Progress       json.RawMessage `json:"progress,omitempty"`
+	ProgressText   string          `json:"progress_text,omitempty"`
+	Progress64     []byte          `json:"progress_base64,omitempty"`
+	Checkpoint     json.RawMessage `json:"checkpoint,omitempty"`
+	CheckpointText string          `json:"checkpoint_text,omitempty"`
+	Checkpoint64   []byte          `json:"checkpoint_base64,omitempty"`
+}
+
+// ProgressBytes returns the report as it was handed in.
+func (n *Note) ProgressBytes() []byte { return either(n.Progress, n.ProgressText, n.Progress64) }
+
+// CheckpointBytes returns the checkpoint as it was handed in.
+func (n *Note) CheckpointBytes() []byte {
+	return either(n.Checkpoint, n.CheckpointText, n.Checkpoint64)
+}
+
+// either joins what split took apart.
+func either(j json.RawMessage, text string, rest []byte) []byte {
+	switch {
+	case rest != nil:
+		return rest
+	case text != "":
+		return []byte(text)
+	}
+	return j
+}
+
+// Size is about what the record takes in etcd.
+func (r *Record) Size() int {
+	n := 512 + len(r.PayloadBytes()) + len(r.ResultBytes())
+	for _, a := range r.Attempts {
+		n += 200 + len(a.Error) + len(a.Reason)
+	}
+	for k, v := range r.Labels {
+		n += len(k) + len(v)
+	}
+	return n
+}

@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"fmt"
@@ -10,25 +10,25 @@ const maxBeside = 1 << 30
 
 // eachCount hands on the counts of a record, with the largest that each can be, until
 // visit returns false.
-func (r *record) eachCount(visit func(name string, n *int, most int64) bool) bool {
+func (r *Record) eachCount(visit func(name string, n *int, most int64) bool) bool {
 	ok := visit("payload_beside", &r.Beside, maxBeside) &&
-		visit("max_attempts", &r.MaxAttempts, maxCount) && visit("max_losses", &r.MaxLosses, maxCount) &&
-		visit("attempt", &r.Attempt, maxCount) && visit("failures", &r.Failures, maxCount) && visit("losses", &r.Losses, maxCount) &&
-		visit("attempts_total", &r.LogTotal, maxCount)
+		visit("max_attempts", &r.MaxAttempts, MaxCount) && visit("max_losses", &r.MaxLosses, MaxCount) &&
+		visit("attempt", &r.Attempt, MaxCount) && visit("failures", &r.Failures, MaxCount) && visit("losses", &r.Losses, MaxCount) &&
+		visit("attempts_total", &r.LogTotal, MaxCount)
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		ok = ok && visit("attempts.attempt", &a.Attempt, maxCount) && visit("attempts.repeated", &a.Repeated, maxCount)
+		ok = ok && visit("attempts.attempt", &a.Attempt, MaxCount) && visit("attempts.repeated", &a.Repeated, MaxCount)
 	}
 	return ok
 }
 
 func within(n, most int64) bool { return n >= 0 && n <= most }
 
-const maxTimeoutMS = int64(maxTimeout / time.Millisecond)
+const maxTimeoutMS = int64(MaxTimeout / time.Millisecond)
 
 // checkNumbers refuses what no transition writes: sums of it would overflow, and a job
 // might be tried for ever.
-func (r *record) checkNumbers() (err error) {
+func (r *Record) checkNumbers() (err error) {
 	r.eachCount(func(name string, n *int, most int64) bool {
 		if !within(int64(*n), most) {
 			err = fmt.Errorf("%s is %d", name, *n)
@@ -42,7 +42,7 @@ func (r *record) checkNumbers() (err error) {
 }
 
 // mendNumbers makes those 0 that checkNumbers refuses.
-func (r *record) mendNumbers() {
+func (r *Record) mendNumbers() {
 	r.eachCount(func(_ string, n *int, most int64) bool {
 		if !within(int64(*n), most) {
 			*n = 0
@@ -56,7 +56,7 @@ func (r *record) mendNumbers() {
 
 // oneMore is the count that follows n. It ends where records may not go.
 func oneMore(n int) int {
-	if int64(n) >= maxCount {
+	if int64(n) >= MaxCount {
 		return n
 	}
 	return n + 1

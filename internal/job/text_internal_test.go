@@ -1,4 +1,4 @@
-package workqueue
+package job
 
 import (
 	"bytes"
@@ -18,28 +18,28 @@ func TestTextIsKeptAsText(t *testing.T) {
 		{"\x1b[31mred", "base64"}, {"nul\x00", "base64"}, {"\x7f", "base64"}, {"\xff", "base64"}, {"half a rune \xe6\x97", "base64"},
 		{strings.Repeat("x", MaxResult), "text"}, {strings.Repeat("x", MaxResult+1), "base64"},
 	} {
-		r := newRecord(Params{ID: "x"}, 1, testNow)
+		r := New(Description{ID: "x"}, 1, testNow)
 		r.setPayload([]byte(tc.value))
-		r.setResult([]byte(tc.value))
-		b, err := r.encode()
+		r.SetResult([]byte(tc.value))
+		b, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := decodeRecord(b)
-		if err != nil || string(back.payload()) != tc.value || string(back.result()) != tc.value {
-			t.Fatalf("%.40q came back as %.40q, %.40q, %v", tc.value, back.payload(), back.result(), err)
+		back, err := Decode(b)
+		if err != nil || string(back.PayloadBytes()) != tc.value || string(back.ResultBytes()) != tc.value {
+			t.Fatalf("%.40q came back as %.40q, %.40q, %v", tc.value, back.PayloadBytes(), back.ResultBytes(), err)
 		}
 		checkScan(t, b)
-		var n note
-		n.Progress, n.ProgressText, n.Progress64 = split([]byte(tc.value))
-		n.Checkpoint, n.CheckpointText, n.Checkpoint64 = split([]byte(tc.value))
-		nb, err := encodeJSON(n)
+		var n Note
+		n.Progress, n.ProgressText, n.Progress64 = Split([]byte(tc.value))
+		n.Checkpoint, n.CheckpointText, n.Checkpoint64 = Split([]byte(tc.value))
+		nb, err := EncodeJSON(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var left note
-		if err := json.Unmarshal(nb, &left); err != nil || string(left.progress()) != tc.value || string(left.checkpoint()) != tc.value {
-			t.Fatalf("a note of %.40q came back as %.40q, %v", tc.value, left.progress(), err)
+		var left Note
+		if err := json.Unmarshal(nb, &left); err != nil || string(left.ProgressBytes()) != tc.value || string(left.CheckpointBytes()) != tc.value {
+			t.Fatalf("a note of %.40q came back as %.40q, %v", tc.value, left.ProgressBytes(), err)
 		}
 		suffix := ""
 		if tc.field != "" {
@@ -59,7 +59,7 @@ func TestTextIsKeptAsText(t *testing.T) {
 			}
 		}
 		// Older programs read what they can, and leave alone what they would take for less.
-		if want := map[string]int{"text": versionText}[tc.field]; back.Version != max(want, versionPlain) {
+		if want := map[string]int{"text": versionText}[tc.field]; back.Version != max(want, VersionPlain) {
 			t.Errorf("%.40q: version %d", tc.value, back.Version)
 		}
 	}
@@ -67,18 +67,18 @@ func TestTextIsKeptAsText(t *testing.T) {
 
 // A requeued job forgets its result, whatever it was, and is one that older programs read.
 func TestRequeueForgetsTextToo(t *testing.T) {
-	r := newRecord(Params{ID: "x", Payload: []byte("1")}, 1, testNow)
-	r.setResult([]byte("words"))
-	n, err := transition(r, inDone, testEvent(verbRequeue))
+	r := New(Description{ID: "x", Payload: []byte("1")}, 1, testNow)
+	r.SetResult([]byte("words"))
+	n, err := Transition(r, InDone, testEvent(VerbRequeue))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := n.record.encode()
+	b, err := n.Record.Encode()
 	if err != nil || !bytes.Contains(b, []byte(`"v":1,`)) || bytes.Contains(b, []byte("words")) {
 		t.Errorf("got %s, %v", b, err)
 	}
 	b = bytes.Replace(b, []byte(`"v":1`), []byte(`"v":3`), 1)
-	if _, err := decodeRecord(b); !errors.Is(err, ErrNewer) {
+	if _, err := Decode(b); !errors.Is(err, ErrNewer) {
 		t.Errorf("a newer one: got %v", err)
 	}
 }
