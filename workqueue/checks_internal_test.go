@@ -13,38 +13,12 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
-
-// keyOf is a key that holds a record.
-func keyOf(t *testing.T, key string, r *job.Record, rev int64) *mvccpb.KeyValue {
-	t.Helper()
-	value, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &mvccpb.KeyValue{Key: []byte(key), Value: value, CreateRevision: rev, ModRevision: rev}
-}
-
-// A claim whose owner is not known is an orphan only once the mirror of the sessions
-// has come as far as the claim: until then it may just not show the owner yet.
-func TestAnOrphanIsSeenToBeOne(t *testing.T) {
-	txns := testTxns(t, "/t/")
-	x := newIndex(txns.Space, "q")
-	sessionSink{x}.Reset(nil, 9)
-	r, _ := jobIn("claimed")
-	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Job("x"), r, 10)}, 10)
-	if got := x.jobs["x"].state; got != entryHeld {
-		t.Errorf("the sessions as of 9 make an orphan of a claim of 10: state %d", got)
-	}
-	sessionSink{x}.Apply(nil, 10)
-	if got := x.jobs["x"].state; got != entryOrphan {
-		t.Errorf("the owner is gone as of 10: state %d, want an orphan", got)
-	}
-}
 
 // Whatever lies in an inbox, only a claim of its own session is worked.
 func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
-	txns := testTxns(t, "/t/")
+	txns := jobtest.Txns(t, "/t/")
 	const me = "me.0000000000000001"
 	kept, unread, inBook := 0, 0, map[string]bool{}
 	b := &inbox{
@@ -52,20 +26,20 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 		has:  func(nonce string) bool { return inBook[nonce] },
 		keep: func(at job.Snapshot) { kept++; inBook[at.Record.Nonce] = true }, forget: func(string) {}, unread: func(*mvccpb.KeyValue) { unread++ },
 	}
-	mine, _ := jobIn("claimed")
+	mine, _ := jobtest.In("claimed")
 	mine.Owner = me
-	others, _ := jobIn("claimed")
-	open, _ := jobIn("open, due")
+	others, _ := jobtest.In("claimed")
+	open, _ := jobtest.In("open, due")
 	b.Reset([]*mvccpb.KeyValue{
-		keyOf(t, txns.Keys.Assigned(me, "x"), others, 10),
-		keyOf(t, txns.Keys.Assigned(me, "another"), mine, 11),
-		keyOf(t, txns.Keys.Assigned(me, "y"), open, 12),
+		jobtest.KeyOf(t, txns.Keys.Assigned(me, "x"), others, 10),
+		jobtest.KeyOf(t, txns.Keys.Assigned(me, "another"), mine, 11),
+		jobtest.KeyOf(t, txns.Keys.Assigned(me, "y"), open, 12),
 		{Key: []byte(txns.Keys.Assigned(me, "junk")), Value: []byte("junk"), ModRevision: 13},
 	}, 20)
 	if kept != 0 || len(b.waiting()) != 0 || unread != 4 {
 		t.Errorf("%d entries of others were taken up, %d could not be read", kept, unread)
 	}
-	b.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Assigned(me, "x"), mine, 21)}, 21)
+	b.Reset([]*mvccpb.KeyValue{jobtest.KeyOf(t, txns.Keys.Assigned(me, "x"), mine, 21)}, 21)
 	if kept != 1 || len(b.waiting()) != 1 {
 		t.Errorf("%d entries of its own were taken up, want 1", kept)
 	}
@@ -73,7 +47,7 @@ func TestAnInboxHoldsOwnClaimsOnly(t *testing.T) {
 		keys: b.keys, sid: me, prefix: b.prefix, entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		has: b.has, keep: b.keep, forget: b.forget, unread: b.unread,
 	}
-	later.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Assigned(me, "x"), mine, 21)}, 21)
+	later.Reset([]*mvccpb.KeyValue{jobtest.KeyOf(t, txns.Keys.Assigned(me, "x"), mine, 21)}, 21)
 	if kept != 1 || len(later.waiting()) != 0 || later.idle() {
 		t.Errorf("%d entries, of which the book has one, were taken up; %d are to be begun", kept, len(later.waiting()))
 	}
@@ -100,7 +74,7 @@ func openServed(t *testing.T) (*clientv3.Client, *Queue, *coord.Session) {
 // beside the job may be another job's.
 func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	_, q, s := openServed(t)
-	r, _ := jobIn("claimed")
+	r, _ := jobtest.In("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
 	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: r, Where: job.InJobs, Rev: 7}, false); !errors.Is(err, errMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
@@ -141,28 +115,6 @@ func TestEveryJobIsBornAnew(t *testing.T) {
 	a, b := job.New(job.Description{ID: "x"}, 1, time.Now()), job.New(job.Description{ID: "x"}, 2, time.Now())
 	if a.Born == "" || a.Born == b.Born || a.Nonce == b.Nonce {
 		t.Errorf("born %q and %q, nonces %q and %q", a.Born, b.Born, a.Nonce, b.Nonce)
-	}
-}
-
-// As long as a handler runs in this process, whatever became of its claim, no other
-// attempt at the job is begun here.
-func TestNoAttemptBesideAHungOne(t *testing.T) {
-	txns := testTxns(t, "/t/")
-	x := newIndex(txns.Space, "q")
-	r, _ := jobIn("open, due")
-	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Job("x"), r, 10)}, 10)
-	picked, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute})
-	if len(picked) != 1 {
-		t.Fatalf("picked %d jobs, want 1", len(picked))
-	}
-	// Its claim was given up, so the job is open again, and its handler goes on.
-	jobSink{x}.Reset([]*mvccpb.KeyValue{keyOf(t, txns.Keys.Job("x"), r, 12)}, 12)
-	if again, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute}); len(again) != 0 {
-		t.Error("an attempt was begun beside one that runs")
-	}
-	x.leave(picked[0])
-	if again, _ := x.pick(1, claimant{sid: "me", ttl: time.Minute}); len(again) != 1 {
-		t.Error("the job is left alone although nothing of it runs")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/ready"
 )
 
 // Claim is one attempt at one job, owned by a session. It closes once: by
@@ -50,11 +51,11 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 	if err := q.sync(ctx); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
-	ask := claimant{sid: s.ID(), ttl: s.TTL()}
+	ask := ready.Claimant{SID: s.ID(), TTL: s.TTL()}
 	// After each lost race the choice spreads over twice as many jobs, so that
 	// claimers who met at the head part.
-	for spread := 1; ; spread = min(2*spread, headWindow) {
-		c, ok := q.index.first(rand.IntN(spread), ask)
+	for spread := 1; ; spread = min(2*spread, ready.HeadWindow) {
+		c, ok := q.index.First(rand.IntN(spread), ask)
 		if !ok {
 			return nil, fmt.Errorf("claim from %s: %w", q.name, ErrEmpty)
 		}
@@ -84,22 +85,22 @@ var errPayloadLost = Permanent(errors.New("its payload is gone: somebody deleted
 var errMissed = errors.New("missed")
 
 // take claims one candidate.
-func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim, error) {
+func (q *Queue) take(ctx context.Context, s *coord.Session, c ready.Candidate) (*Claim, error) {
 	e := job.Event{
-		Verb: job.VerbClaim, Now: c.seen, Nonce: keyspace.NewNonce(),
+		Verb: job.VerbClaim, Now: c.Seen, Nonce: keyspace.NewNonce(),
 		Owner: s.ID(), OwnerRev: s.CreateRevision(), Delay: q.delay(),
 	}
 	var progress int64
-	if c.orphan {
+	if c.Orphan {
 		var err error
 		if progress, err = q.judgeLoss(ctx, c, &e); err != nil {
-			q.index.settleEntry(c, false)
+			q.index.Settle(c, false)
 			return nil, err
 		}
 	}
 	n, err := job.Transition(c.Record, c.Where, e)
 	if err != nil {
-		q.index.settleEntry(c, false)
+		q.index.Settle(c, false)
 		return nil, fmt.Errorf("%w: %w", errMissed, err)
 	}
 	txn, err := q.claimTxn(c, n, job.Owner{ID: e.Owner, Rev: e.OwnerRev}, progress)
@@ -108,7 +109,7 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 		err = inside.Of(s).Track(e.Nonce, try.end)
 	}
 	if err != nil {
-		q.index.settleEntry(c, false)
+		q.index.Settle(c, false)
 		return nil, fmt.Errorf("claim job %s: %w", c.Record.ID, err)
 	}
 	began := time.Now()
@@ -116,28 +117,28 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c candidate) (*Claim
 	r, err := try.pending.Wait(ctx)
 	switch {
 	case err == nil:
-		q.index.claimTook(time.Since(began))
+		q.index.ClaimTook(time.Since(began))
 		return q.claimed(try, n, r)
 	case errors.Is(err, coord.ErrUnknown):
 		try.leave() //mutant:claim-in-doubt
 	default:
 		inside.Of(s).Book().Untrack(e.Nonce)
-		q.index.settleEntry(c, false)
+		q.index.Settle(c, false)
 	}
 	return nil, fmt.Errorf("claim job %s: %w", c.Record.ID, err)
 }
 
-func (q *Queue) claimTxn(c candidate, n job.Next, me job.Owner, progress int64) (etcdkv.Txn, error) {
-	if c.orphan {
-		return q.txns.Reclaim(c.Snapshot, n, me, c.config, progress)
+func (q *Queue) claimTxn(c ready.Candidate, n job.Next, me job.Owner, progress int64) (etcdkv.Txn, error) {
+	if c.Orphan {
+		return q.txns.Reclaim(c.Snapshot, n, me, c.Config, progress)
 	}
-	return q.txns.Claim(c.Snapshot, n, me, c.config)
+	return q.txns.Claim(c.Snapshot, n, me, c.Config)
 }
 
 // judgeLoss decides whether an orphan's loss counts: not when its attempt had made
 // progress, nor when sessions ended in numbers. The progress revision that it
 // returns joins the Txn's compares.
-func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *job.Event) (progress int64, err error) {
+func (q *Queue) judgeLoss(ctx context.Context, c ready.Candidate, e *job.Event) (progress int64, err error) {
 	resp, err := q.store.Get(ctx, q.keys.Progress(c.Record.ID))
 	if err != nil {
 		return 0, fmt.Errorf("read progress of job %s: %w", c.Record.ID, err)
@@ -146,7 +147,7 @@ func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *job.Event) (progr
 		progress = resp.Kvs[0].ModRevision
 	}
 	e.Verb, e.Token = job.VerbReclaim, job.Token(c.Rev)
-	e.Counted = /*mutant:loss-after-progress*/ progress <= c.Rev && /*mutant:loss-in-a-cut*/ !c.cut
+	e.Counted = /*mutant:loss-after-progress*/ progress <= c.Rev && /*mutant:loss-in-a-cut*/ !c.InMassLoss
 	return progress, nil
 }
 
@@ -154,7 +155,7 @@ func (q *Queue) judgeLoss(ctx context.Context, c candidate, e *job.Event) (progr
 type claimTry struct {
 	q       *Queue
 	s       *coord.Session
-	c       candidate
+	c       ready.Candidate
 	nonce   string
 	pending *lane.Pending // set before anything is left to the book
 }
@@ -171,7 +172,7 @@ func (t *claimTry) leave() {
 		defer cancel()
 		_ = t.end(ctx)
 	}) {
-		t.q.index.settleEntry(t.c, false)
+		t.q.index.Settle(t.c, false)
 	}
 }
 
@@ -187,7 +188,7 @@ func (t *claimTry) end(ctx context.Context) error {
 	}
 	err := t.q.giveBack(ctx, t.s, t.c.Record.ID, t.nonce, unbegun("the caller had gone, or never had the answer"))
 	if err == nil {
-		t.q.index.settleEntry(t.c, false)
+		t.q.index.Settle(t.c, false)
 	}
 	return err
 }
@@ -197,8 +198,8 @@ func (q *Queue) claimed(try *claimTry, n job.Next, r lane.Result) (*Claim, error
 	s, c := try.s, try.c
 	if !r.Succeeded {
 		inside.Of(s).Book().Untrack(try.nonce)
-		moved := q.index.refused(c, r.Get(0))
-		if moved && c.orphan {
+		moved := q.index.Refused(c, r.Get(0))
+		if moved && c.Orphan {
 			q.log.Debug("lost the race for an orphan", zap.String("job", c.Record.ID))
 		}
 		if !moved && s.Err() != nil {
@@ -224,7 +225,7 @@ func (q *Queue) claimed(try *claimTry, n job.Next, r lane.Result) (*Claim, error
 	if c.Record.Attempt > 0 {
 		claim.notes.load(r.Get(i), claim.job)
 	}
-	claim.unfollow = q.index.follow(n.Record.ID, r.Revision, claim.moved)
+	claim.unfollow = q.index.Follow(n.Record.ID, r.Revision, claim.moved)
 	if err := inside.Of(s).Keep(try.nonce, claim.giveBack); err != nil {
 		// The session ended between the Txn and here: no work may start.
 		claim.unfollow()
@@ -259,13 +260,13 @@ func (c *Claim) behind(f func(ctx context.Context)) bool {
 
 // moved hears of changes of the job behind the claim. What is older, or is the claim
 // itself, is none.
-func (c *Claim) moved(ch change) {
+func (c *Claim) moved(ch ready.Change) {
 	switch {
-	case c.isClosing() || ch.rev < c.at.Rev || ch.now != nil && ch.now.Nonce == c.fence.Nonce:
-	case ch.gone:
-		c.taken(ch.rev)
+	case c.isClosing() || ch.Rev < c.at.Rev || ch.Now != nil && ch.Now.Nonce == c.fence.Nonce:
+	case ch.Gone:
+		c.taken(ch.Rev)
 	default:
-		c.end(c.endedBy(ch.now, coord.Token(ch.rev)))
+		c.end(c.endedBy(ch.Now, coord.Token(ch.Rev)))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -60,7 +61,7 @@ type world struct {
 const middleNonce = "8888888888888888"
 
 func newWorld(t *testing.T, client *clientv3.Client) *world {
-	w := &world{t: t, client: client, Txns: testTxns(t, etcdtest.Root(t))}
+	w := &world{t: t, client: client, Txns: jobtest.Txns(t, etcdtest.Root(t))}
 	w.me, w.owner = job.Owner{ID: "me.0000000000000001"}, job.Owner{ID: "owner.0000000000000002"}
 	for _, s := range []*job.Owner{&w.me, &w.owner} {
 		s.Rev = w.put(w.Space.Session(s.ID), `{"w":"`+middleNonce+`"}`)
@@ -108,11 +109,11 @@ func (w *world) get(key string) (value string, rev int64) {
 	return string(resp.Kvs[0].Value), resp.Kvs[0].ModRevision
 }
 
-// job writes the record of job x, in a state of jobIn, with a payload and a
+// job writes the record of job x, in a state of jobtest.In, with a payload and a
 // checkpoint beside it.
 func (w *world) job(state string, change ...func(*job.Record)) job.Snapshot {
 	w.t.Helper()
-	r, where := jobIn(state)
+	r, where := jobtest.In(state)
 	r.Nonce, r.Beside = middleNonce, 3
 	if r.Claimed() {
 		r.Owner, r.OwnerRev = w.owner.ID, w.owner.Rev
@@ -146,7 +147,7 @@ func (w *world) fence(l job.Snapshot) etcdkv.Fence {
 // step makes the next record.
 func (w *world) step(l job.Snapshot, v job.Verb, change ...func(*job.Event)) job.Next {
 	w.t.Helper()
-	e := testEvent(v)
+	e := jobtest.Event(v)
 	e.Nonce, e.Owner, e.OwnerRev = keyspace.NewNonce(), w.me.ID, w.me.Rev
 	for _, f := range change {
 		f(&e)
@@ -334,12 +335,12 @@ func checkRace(w *world, tc txnCase, i int, race string) {
 
 // A finished job without a retention lease would never go away.
 func TestADoneJobNeedsALease(t *testing.T) {
-	r, _ := jobIn("claimed")
-	n, err := job.Transition(r, job.InJobs, testEvent(job.VerbComplete))
+	r, _ := jobtest.In("claimed")
+	n, err := job.Transition(r, job.InJobs, jobtest.Event(job.VerbComplete))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := testTxns(t, "/t/").Close(etcdkv.Fence{}, job.Snapshot{Record: r}, n, 0); err == nil {
+	if _, err := jobtest.Txns(t, "/t/").Close(etcdkv.Fence{}, job.Snapshot{Record: r}, n, 0); err == nil {
 		t.Error("a done job was kept for ever")
 	}
 }

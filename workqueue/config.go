@@ -57,7 +57,7 @@ func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
 // The ways to share a queue's jobs among its workers: see [Queue.SetMode].
 const (
 	// ModeClaim has each worker claim for itself. It is the default.
-	ModeClaim = "claim"
+	ModeClaim = job.ModeClaim
 	// ModeDispatch has a [Dispatcher] hand jobs out; workers watch only their inbox.
 	ModeDispatch = job.ModeDispatch
 )

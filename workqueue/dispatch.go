@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/ready"
 )
 
 // dispatching is one dispatcher's term.
@@ -24,18 +25,14 @@ type dispatching struct {
 	prefetch  int
 }
 
-// dispatchBatch is how many jobs are handed out in one round, before the room of
-// the workers is looked at again.
-const dispatchBatch = 256
-
 // run hands jobs out, round after round, whenever something changed.
 func (d *dispatching) run(ctx context.Context) {
-	changed, stop := d.q.index.listen()
+	changed, stop := d.q.index.Listen()
 	defer stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for bad := 0; ctx.Err() == nil; {
-		assignments, wake := d.q.index.assignments(d.prefetch, d.ttl)
+		assignments, wake := d.q.index.Assignments(d.prefetch, d.ttl)
 		if len(assignments) > 0 {
 			made, err := d.round(ctx, assignments)
 			if made {
@@ -48,7 +45,7 @@ func (d *dispatching) run(ctx context.Context) {
 				continue
 			}
 			// Nothing came of it, so the mirrors lag: let them catch up.
-			wake = soonest(wake, time.Now().Add(retryEvery))
+			wake = ready.Soonest(wake, time.Now().Add(ready.RetryEvery))
 		}
 		alarm.Stop()
 		if !wake.IsZero() {
@@ -65,11 +62,11 @@ func (d *dispatching) run(ctx context.Context) {
 // round makes the assignments and tells whether any was made, and what went wrong.
 // They are handed over in the order given, so that a worker's inbox has its jobs in
 // the queue's order.
-func (d *dispatching) round(ctx context.Context, assignments []assignment) (made bool, trouble error) {
+func (d *dispatching) round(ctx context.Context, assignments []ready.Assignment) (made bool, trouble error) {
 	units := make([]sent, len(assignments))
 	var wg sync.WaitGroup
 	for i, a := range assignments {
-		if !a.c.orphan {
+		if !a.Candidate.Orphan {
 			units[i].txn, units[i].err = d.prepare(ctx, a)
 			continue
 		}
@@ -82,7 +79,7 @@ func (d *dispatching) round(ctx context.Context, assignments []assignment) (made
 		}
 	}
 	for i, s := range units {
-		err := d.settle(ctx, assignments[i].c, s)
+		err := d.settle(ctx, assignments[i].Candidate, s)
 		made = made || err == nil
 		if err != nil && !errors.Is(err, errMissed) {
 			trouble = err
@@ -102,41 +99,41 @@ type sent struct {
 }
 
 // prepare makes the Txn that gives one job to one worker.
-func (d *dispatching) prepare(ctx context.Context, a assignment) (etcdkv.Txn, error) {
+func (d *dispatching) prepare(ctx context.Context, a ready.Assignment) (etcdkv.Txn, error) {
 	e := job.Event{
-		Verb: job.VerbClaim, Now: a.c.seen, Nonce: keyspace.NewNonce(), Assigned: true,
-		Owner: a.to.ID, OwnerRev: a.to.Rev, Delay: d.q.delay(),
+		Verb: job.VerbClaim, Now: a.Candidate.Seen, Nonce: keyspace.NewNonce(), Assigned: true,
+		Owner: a.To.ID, OwnerRev: a.To.Rev, Delay: d.q.delay(),
 	}
 	var progress int64
-	if a.c.orphan {
+	if a.Candidate.Orphan {
 		var err error
-		if progress, err = d.q.judgeLoss(ctx, a.c, &e); err != nil {
+		if progress, err = d.q.judgeLoss(ctx, a.Candidate, &e); err != nil {
 			return etcdkv.Txn{}, err
 		}
 	}
-	n, err := job.Transition(a.c.Record, a.c.Where, e)
+	n, err := job.Transition(a.Candidate.Record, a.Candidate.Where, e)
 	if err != nil {
 		return etcdkv.Txn{}, errMissed
 	}
 	return d.q.txns.Assign(job.Assignment{
-		Snapshot: a.c.Snapshot, To: a.to, Orphan: a.c.orphan, Registered: a.registered, Config: a.c.config, Progress: progress,
+		Snapshot: a.Candidate.Snapshot, To: a.To, Orphan: a.Candidate.Orphan, Registered: a.Registered, Config: a.Candidate.Config, Progress: progress,
 	}, n, fenceOf(d.fence))
 }
 
 // settle waits for an assignment. One that was made stays marked in the index until
 // the event that shows it.
-func (d *dispatching) settle(ctx context.Context, c candidate, s sent) error {
+func (d *dispatching) settle(ctx context.Context, c ready.Candidate, s sent) error {
 	if s.err != nil {
-		d.q.index.settleEntry(c, false)
+		d.q.index.Settle(c, false)
 		return s.err
 	}
 	r, err := s.pending.Wait(ctx)
 	switch {
 	case err != nil:
-		d.q.index.settleEntry(c, false)
+		d.q.index.Settle(c, false)
 		return err
 	case !r.Succeeded:
-		d.q.index.refused(c, r.Get(0))
+		d.q.index.Refused(c, r.Get(0))
 		return errMissed
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -16,7 +17,7 @@ func TestWhatFollowedIsNotKnownOfAJobThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	r, _ := jobIn("claimed")
+	r, _ := jobtest.In("claimed")
 	c := q.newClaim(nil, job.Snapshot{Record: r, Where: job.InJobs, Rev: 7})
 	w := &wayOut{c: c, at: c.at, n: job.Next{Record: &job.Record{ID: r.ID, Born: r.Born, Nonce: keyspace.NewNonce(), Attempts: []job.Attempt{{}}}}}
 	if got, err := w.followed(t.Context()); got != claims.Unsure || err == nil {

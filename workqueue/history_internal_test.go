@@ -17,90 +17,34 @@ import (
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/ready"
 )
-
-// twice is a record at one revision in two histories.
-func twice(t *testing.T, key, name string, rev int64) (a, b *mvccpb.KeyValue) {
-	t.Helper()
-	r, _ := jobIn(name)
-	a = keyOf(t, key, r, rev)
-	other := *r
-	other.Nonce, other.Kind = keyspace.NewNonce(), "other"
-	return a, keyOf(t, key, &other, rev)
-}
-
-// A record of the same revision and another nonce is of another history: the index
-// shows it, and offers no guard that can never hold.
-func TestTheIndexTellsHistoriesApart(t *testing.T) {
-	txns := testTxns(t, "/t/")
-	old, now := twice(t, txns.Keys.Job("x"), "open, due", 10)
-	for name, show := range map[string]func(x *index, c candidate){
-		"a list":    func(x *index, _ candidate) { jobSink{x}.Reset([]*mvccpb.KeyValue{now}, 10) },
-		"an event":  func(x *index, _ candidate) { jobSink{x}.Apply([]*clientv3.Event{{Kv: now}}, 10) },
-		"a refusal": func(x *index, c candidate) { x.refused(c, now) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := newIndex(txns.Space, "q")
-			jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
-			ask := claimant{sid: "me", ttl: time.Minute}
-			c, ok := x.first(0, ask)
-			if !ok {
-				t.Fatal("the job cannot be claimed")
-			}
-			show(x, c)
-			if c, ok := x.first(0, ask); !ok || !c.IsFrom(now) {
-				t.Errorf("it is offered %t, with the nonce %s", ok, x.jobs["x"].Record.Nonce)
-			}
-		})
-	}
-}
-
-// What an answer brings that the mirror has overtaken is not taken in, and a refusal by
-// the very record that was seen moves nothing.
-func TestARefusalBringsNothingOlder(t *testing.T) {
-	txns := testTxns(t, "/t/")
-	old, other := twice(t, txns.Keys.Job("x"), "open, due", 10)
-	newer, _ := twice(t, txns.Keys.Job("x"), "open, due", 12)
-	x := newIndex(txns.Space, "q")
-	jobSink{x}.Reset([]*mvccpb.KeyValue{old}, 10)
-	c, _ := x.first(0, claimant{sid: "me"})
-	if x.refused(c, old) {
-		t.Error("the job is said to have moved, and has not")
-	}
-	jobSink{x}.Apply([]*clientv3.Event{{Kv: newer}}, 12)
-	if x.refused(c, other); x.jobs["x"].Rev != 12 {
-		t.Errorf("the index went back to revision %d", x.jobs["x"].Rev)
-	}
-	jobSink{x}.Reset(nil, 13)
-	if x.refused(c, other); len(x.jobs) != 0 {
-		t.Error("a job came back that is gone")
-	}
-}
 
 // A claim hears that another history has another record at its revision, however the
 // index gets to know, and does not take itself for one.
 func TestAClaimHearsOfAnotherHistory(t *testing.T) {
-	txns := testTxns(t, "/t/")
-	mine, other := twice(t, txns.Keys.Job("x"), "claimed", 10)
+	txns := jobtest.Txns(t, "/t/")
+	mine, other := jobtest.Twice(t, txns.Keys.Job("x"), "claimed", 10)
 	r, err := job.Decode(mine.Value)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, before := range []bool{true, false} { // is it followed
-		x := newIndex(txns.Space, "q")
+		x := ready.NewIndex(txns.Space, "q")
 		q := &Queue{name: "q", keys: txns.Keys, index: x}
 		c := q.newClaim(nil, job.Snapshot{Record: r, Where: job.InJobs, Rev: 10})
-		jobSink{x}.Reset([]*mvccpb.KeyValue{mine}, 10)
+		x.FeedJobs().Reset([]*mvccpb.KeyValue{mine}, 10)
 		if before {
-			c.unfollow = x.follow("x", 10, c.moved)
+			c.unfollow = x.Follow("x", 10, c.moved)
 			if err := c.life.Err(); err != nil {
 				t.Errorf("its own record ended the claim: %v", context.Cause(c.life))
 			}
 		}
-		jobSink{x}.Apply([]*clientv3.Event{{Kv: other}}, 10)
+		x.FeedJobs().Apply([]*clientv3.Event{{Kv: other}}, 10)
 		if !before {
-			c.unfollow = x.follow("x", 10, c.moved)
+			c.unfollow = x.Follow("x", 10, c.moved)
 		}
 		var fenced *coord.FencedError
 		if cause := context.Cause(c.life); !errors.As(cause, &fenced) || fenced.Current != 10 {
@@ -111,10 +55,10 @@ func TestAClaimHearsOfAnotherHistory(t *testing.T) {
 
 // An inbox entry of the same revision and another nonce is another assignment.
 func TestAnInboxTellsHistoriesApart(t *testing.T) {
-	txns := testTxns(t, "/t/")
-	r, _ := jobIn("claimed")
+	txns := jobtest.Txns(t, "/t/")
+	r, _ := jobtest.In("claimed")
 	key := txns.Keys.Assigned(r.Owner, "x")
-	old, now := twice(t, key, "claimed", 10)
+	old, now := jobtest.Twice(t, key, "claimed", 10)
 	adopted, forgotten := 0, 0
 	b := &inbox{
 		keys: txns.Keys, sid: r.Owner, prefix: txns.Keys.Inbox(r.Owner), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
@@ -136,7 +80,7 @@ func TestAnInboxTellsHistoriesApart(t *testing.T) {
 // job's key has the revision of.
 func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	client, q, s := openServed(t)
-	r, _ := jobIn("claimed")
+	r, _ := jobtest.In("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
 	value, err := r.Encode()
 	if err != nil {
@@ -269,21 +213,15 @@ func (w *rolledBack) run(cfg WorkerConfig) {
 		stop()
 		<-done
 	})
-	w.shows("the worker and, where there is one, its dispatcher", func(x *index) bool { return len(x.workers) == 1 })
+	w.shows("the worker and, where there is one, its dispatcher", func(x *ready.Index) bool { return x.Peers() == 1 })
 }
 
 // shows waits until the worker's index shows something.
-func (w *rolledBack) shows(what string, cond func(*index) bool) {
+func (w *rolledBack) shows(what string, cond func(*ready.Index) bool) {
 	w.t.Helper()
-	changed, stop := w.q.index.listen()
+	changed, stop := w.q.index.Listen()
 	defer stop()
-	for {
-		w.q.index.mu.Lock()
-		ok := cond(w.q.index)
-		w.q.index.mu.Unlock()
-		if ok {
-			return
-		}
+	for !cond(w.q.index) {
 		select {
 		case <-changed:
 		case <-w.ctx.Done():
@@ -294,7 +232,7 @@ func (w *rolledBack) shows(what string, cond func(*index) bool) {
 
 func (w *rolledBack) sees(j *Job) {
 	w.t.Helper()
-	w.shows("the job", func(x *index) bool { e := x.jobs[j.ID]; return e != nil && e.Rev == j.Revision })
+	w.shows("the job", func(x *ready.Index) bool { l, ok := x.Shown(j.ID); return ok && l.Rev == j.Revision })
 }
 
 // enqueue puts the job in with one write, by a handle of its own.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 func exportedOf(where, record, rest string) []byte {
@@ -59,7 +60,7 @@ func FuzzImportLine(f *testing.F) {
 			t.Errorf("%q: owner %q, in %d", line, im.record.Owner, im.where)
 		}
 		im.lease = 1 // for those that are done
-		txn, err := testTxns(t, "/r/").Restore(im.restored(), job.ImportSeen{})
+		txn, err := jobtest.Txns(t, "/r/").Restore(im.restored(), job.ImportSeen{})
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}

@@ -3,6 +3,7 @@ package workqueue
 import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -26,7 +27,7 @@ func restoring(state string, bare bool, over string) func(w *world) (etcdkv.Txn,
 			l := w.job(over)
 			seen[l.Where] = l.Rev
 		}
-		r, where := jobIn(state)
+		r, where := jobtest.In(state)
 		r.Nonce = keyspace.NewNonce()
 		im := &importing{record: r, where: where, lease: w.lease}
 		if where != job.InDone && !bare {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 // An import takes what enqueue and handlers may leave, and nothing else.
@@ -36,7 +37,7 @@ func TestImportValidatesAsEnqueueDoes(t *testing.T) {
 	}
 	// A salvaged record may be larger than a payload, and goes out and in again.
 	im := &importing{q: &Queue{cfg: Config{}.withDefaults()}}
-	r := job.Salvaged("x", []byte(long+long), ErrUndecodable, testEvent(job.VerbBury))
+	r := job.Salvaged("x", []byte(long+long), ErrUndecodable, jobtest.Event(job.VerbBury))
 	b, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -156,7 +155,5 @@ func (q *Queue) Undecodable(ctx context.Context) (map[string]error, error) {
 	if err := q.sync(ctx); err != nil {
 		return nil, err
 	}
-	q.index.mu.Lock()
-	defer q.index.mu.Unlock()
-	return maps.Clone(q.index.unread), nil
+	return q.index.Unreadable(), nil
 }

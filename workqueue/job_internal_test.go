@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 func TestViewNamesTheState(t *testing.T) {
@@ -26,11 +27,11 @@ func TestViewNamesTheState(t *testing.T) {
 		{"done", nobody, "", StateDone},
 		{"dead", nobody, "", StateDead},
 	} {
-		r, where := jobIn(tc.state)
+		r, where := jobtest.In(tc.state)
 		if r.Attempts = nil; tc.last != "" {
 			r.Attempts = []job.Attempt{{Outcome: tc.last}}
 		}
-		j := view(r, "q", where, 42, testNow, tc.lives)
+		j := view(r, "q", where, 42, jobtest.Now, tc.lives)
 		if j.State != tc.want {
 			t.Errorf("%s after %q: got %s, want %s", tc.state, tc.last, j.State, tc.want)
 		}
@@ -38,9 +39,9 @@ func TestViewNamesTheState(t *testing.T) {
 			t.Errorf("%s: owner %q, token %s, revision %d", tc.state, j.Owner, j.Token, j.Revision)
 		}
 	}
-	r, where := jobIn("done")
+	r, where := jobtest.In("done")
 	r.Outcome = job.OutcomeCancelled
-	if got := view(r, "q", where, 1, testNow, nobody).State; got != StateCancelled {
+	if got := view(r, "q", where, 1, jobtest.Now, nobody).State; got != StateCancelled {
 		t.Errorf("got %s, want cancelled", got)
 	}
 	for _, s := range allStates {
@@ -52,14 +53,14 @@ func TestViewNamesTheState(t *testing.T) {
 
 // Whoever is given a snapshot may do with it what they like.
 func TestASnapshotSharesNothingWithTheRecord(t *testing.T) {
-	r, _ := jobIn("done")
+	r, _ := jobtest.In("done")
 	r.Labels, r.Trace = map[string]string{"team": "a"}, map[string]string{"traceparent": "00-1"}
 	r.Payload = []byte(`{"n":1}`)
 	before, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := view(r, "q", job.InDone, 1, testNow, nobody)
+	j := view(r, "q", job.InDone, 1, jobtest.Now, nobody)
 	clear(j.Payload)
 	clear(j.Result)
 	clear(j.Labels)

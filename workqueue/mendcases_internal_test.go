@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -29,7 +30,7 @@ func salvaging(where job.Place) func(w *world) (etcdkv.Txn, error) {
 	return func(w *world) (etcdkv.Txn, error) {
 		kv := &mvccpb.KeyValue{Key: []byte(w.Key(where, "x")), Value: []byte(`{"w":"` + middleNonce + `","v":1,"id":"other"}`)}
 		kv.ModRevision = w.put(string(kv.Key), string(kv.Value))
-		e := testEvent(job.VerbBury)
+		e := jobtest.Event(job.VerbBury)
 		e.Nonce = keyspace.NewNonce()
 		return w.Txns.Salvage(kv, where, job.Salvaged("x", kv.Value, ErrUndecodable, e))
 	}
@@ -43,7 +44,7 @@ func TestDecodeKnowsItsQueuesRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	r, _ := jobIn("claimed")
+	r, _ := jobtest.In("claimed")
 	value, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func TestDecodeKnowsItsQueuesRecords(t *testing.T) {
 		"dead":               {q.keys.Dead("x"), string(value), nil, StateDead, nil},
 		"done":               {q.keys.Done("x"), string(value), nil, StateDone, nil},
 		"garbage":            {q.keys.Job("x"), "garbage", nil, "", ErrUndecodable},
-		"newer":              {q.keys.Job("x"), `{"w":"` + testNonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
+		"newer":              {q.keys.Job("x"), `{"w":"` + jobtest.Nonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
 		"another job's":      {q.keys.Job("y"), string(value), nil, "", ErrUndecodable},
 		"no key of a job":    {q.keys.Config(), string(value), nil, "", coord.ErrInvalid},
 		"another queue's":    {q.store.Keys().Queue("p").Job("x"), string(value), nil, StateClaimed, nil},
@@ -95,11 +96,11 @@ func TestSalvageAndBuryActOnWhatWasSeen(t *testing.T) {
 	by := func(rev int64) By { return By{Actor: "ann", Reason: "because", Revision: rev} }
 	old := put(q.keys.Job("x"), "garbage")
 	rev := put(q.keys.Job("x"), "more garbage")
-	readable := put(q.keys.Job("y"), `{"w":"`+testNonce+`","v":1,"id":"y"}`)
-	newer := put(q.keys.Job("z"), `{"w":"`+testNonce+`","v":3,"id":"z"}`)
+	readable := put(q.keys.Job("y"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"y"}`)
+	newer := put(q.keys.Job("z"), `{"w":"`+jobtest.Nonce+`","v":3,"id":"z"}`)
 	huge := put(q.keys.Job("h"), strings.Repeat("x", maxSalvage+1))
 	twice := put(q.keys.Job("t"), "garbage")
-	put(q.keys.Dead("t"), `{"w":"`+testNonce+`","v":1,"id":"t"}`)
+	put(q.keys.Dead("t"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"t"}`)
 	for name, tc := range map[string]struct {
 		id  string
 		rev int64

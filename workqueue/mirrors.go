@@ -62,7 +62,7 @@ func (q *Queue) holdJobs() (release func()) {
 		defer m.mu.Unlock()
 		if m.users--; m.users == 0 {
 			m.run.end()
-			q.index.forget()
+			q.index.Forget()
 			m.run = nil
 			q.ensure(false)
 		}
@@ -81,11 +81,11 @@ func (q *Queue) ensure(full bool) *running {
 	}
 	ctx, stop := context.WithCancel(q.mirrorLife)
 	r := &running{mirror: mirror.New(q.store, q.cfg.Quiet, q.cfg.ScanEvery), full: full, stop: stop, done: make(chan struct{})}
-	r.mirror.Add(q.keys.Config(), configSink{q.index})
+	r.mirror.Add(q.keys.Config(), q.index.FeedConfig())
 	if full {
-		r.mirror.Add(q.keys.Workers(), workerSink{q.index})
-		r.mirror.Add(q.store.Keys().Sessions(), sessionSink{q.index})
-		r.mirror.Add(q.keys.Jobs(), jobSink{q.index})
+		r.mirror.Add(q.keys.Workers(), q.index.FeedWorkers())
+		r.mirror.Add(q.store.Keys().Sessions(), q.index.FeedSessions())
+		r.mirror.Add(q.keys.Jobs(), q.index.FeedJobs())
 	}
 	q.mirrors.run = r
 	q.mu.Lock() // orders this and Close

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -207,7 +208,7 @@ func (p *play) giveBackUnread(m *message, kv *mvccpb.KeyValue) (over bool, err e
 	if kv == nil {
 		return true, nil
 	}
-	e := job.Event{Nonce: "b" + keyspace.NonceOf(kv.Value)[1:], Now: testNow, Token: job.Token(kv.ModRevision), Err: "cannot be read"}
+	e := job.Event{Nonce: "b" + keyspace.NonceOf(kv.Value)[1:], Now: jobtest.Now, Token: job.Token(kv.ModRevision), Err: "cannot be read"}
 	if p.nonce != freshNonces {
 		e.Nonce = p.fresh(0)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 // run does what one line says, and returns what it led to. An error matches
@@ -197,7 +198,7 @@ func stageShow(p *play, words []string) (string, error) {
 	}
 	r := l.Record
 	var b strings.Builder
-	b.WriteString(string(r.State(l.Where, testNow, func(sid string, rev int64) bool { return p.lives(job.Owner{ID: sid, Rev: rev}) })))
+	b.WriteString(string(r.State(l.Where, jobtest.Now, func(sid string, rev int64) bool { return p.lives(job.Owner{ID: sid, Rev: rev}) })))
 	if r.Claimed() {
 		fmt.Fprintf(&b, " by %s", strings.SplitN(r.Owner, ".", 2)[0])
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/internal/claims"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 // errCannot tells that an actor cannot do what a line says: the explorer goes on, a
@@ -91,7 +92,7 @@ func init() {
 
 // event is one as its sender makes it. Time stands still: nothing here may hang on it.
 func (p *play) event(v job.Verb, m *message) job.Event {
-	return job.Event{Verb: v, Now: testNow, Nonce: p.fresh(m.call), Delay: func(int) time.Duration { return 0 }}
+	return job.Event{Verb: v, Now: jobtest.Now, Nonce: p.fresh(m.call), Delay: func(int) time.Duration { return 0 }}
 }
 
 // sendEnqueue is a blind first try, and, after it was told what is there, the second.
@@ -99,7 +100,7 @@ func sendEnqueue(p *play, m *message, args []string) error {
 	params := p.perJob
 	params.ID, params.Payload = m.id, payloadNamed(args)
 	m.payload = string(params.Payload)
-	e := &enqueueing{q: &Queue{txns: m.q}, p: params, record: job.New(params.description(), 1, testNow)}
+	e := &enqueueing{q: &Queue{txns: m.q}, p: params, record: job.New(params.description(), 1, jobtest.Now)}
 	if slices.Contains(args, "over") {
 		var err error
 		get := func(where job.Place) int64 { return p.modRev(m.q.Key(where, m.id)) }
@@ -262,7 +263,7 @@ func (p *play) joinJob(m *message, id string) error {
 		if err != nil {
 			return err
 		}
-		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), p.bornOf(m), job.Stamp(testNow)
+		r.Nonce, r.Born, r.EnqueuedAt = p.fresh(m.call+0x100), p.bornOf(m), job.Stamp(jobtest.Now)
 		r.Seq = 1
 		value, err := r.Encode()
 		if err != nil {
@@ -322,7 +323,7 @@ func sendCheckpoint(p *play, m *message, _ []string) error {
 	}
 	m.builder, m.seen, m.fence, m.seq = "progress", h.at, h.fence, h.seq+1
 	nonce := p.fresh(m.call)
-	value, err := job.EncodeJSON(job.Note{Nonce: nonce, Token: job.Token(h.fence.Token), At: job.Stamp(testNow), Checkpoint: []byte(fmt.Sprint(m.seq))})
+	value, err := job.EncodeJSON(job.Note{Nonce: nonce, Token: job.Token(h.fence.Token), At: job.Stamp(jobtest.Now), Checkpoint: []byte(fmt.Sprint(m.seq))})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/ready"
 )
 
 // maxTries bounds how often a call looks again after somebody else was faster.
@@ -113,7 +114,7 @@ type Queue struct {
 	keys      keyspace.QueueKeys
 	txns      job.Txns
 	committer *lane.Committer
-	index     *index
+	index     *ready.Index
 	retention *retention
 	backlog   backlog
 	log       *zap.Logger
@@ -155,7 +156,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	}
 	q := &Queue{
 		name: cfg.Queue, cfg: cfg, client: client, store: store, keys: keys, txns: job.Txns{Keys: keys, Space: store.Keys()},
-		committer: lane.NewCommitter(store, cfg.Identity), index: newIndex(store.Keys(), cfg.Queue),
+		committer: lane.NewCommitter(store, cfg.Identity), index: ready.NewIndex(store.Keys(), cfg.Queue),
 		log: cfg.Logger.With(zap.String("queue", cfg.Queue)),
 	}
 	q.life, q.cancel = context.WithCancel(context.Background())

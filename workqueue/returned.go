@@ -32,7 +32,7 @@ func (q *Queue) returnAssigned(s *coord.Session, kv *mvccpb.KeyValue, e job.Even
 		return
 	}
 	book := inside.Of(s).Book()
-	if q.index.worksOn(r) || book.Abandoned(r.Nonce) {
+	if q.index.WorksOn(r) || book.Abandoned(r.Nonce) {
 		return // its handler's claim is in the book, or its result is being handed in
 	}
 	end := func(ctx context.Context) error { return q.giveBack(ctx, s, r.ID, r.Nonce, e) }
@@ -64,7 +64,7 @@ func (q *Queue) giveBackUnread(ctx context.Context, s *coord.Session, id string)
 	}
 	kv := resp.Kvs[0]
 	if r, err := job.Decode(kv.Value); err == nil {
-		if r.Owner != s.ID() || r.ID != id || q.index.worksOn(r) {
+		if r.Owner != s.ID() || r.ID != id || q.index.WorksOn(r) {
 			return nil
 		}
 		return q.giveBack(ctx, s, id, r.Nonce, unbegun("its inbox entry cannot be read"))

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/mirror"
+	"github.com/leasekit/leasekit/internal/ready"
 )
 
 const (
@@ -48,20 +49,20 @@ func (w *Worker) serveInbox(ctx context.Context, s *coord.Session, r *registrati
 // worker or its session ends: then what nobody began is given back behind it.
 func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 	s := r.s
-	changed, stop := w.q.index.listen()
+	changed, stop := w.q.index.Listen()
 	defer stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		wake := soonest(w.keepRegistered(r, r.isTold(w.capacity(), box.listing())), w.fillFrom(r, box))
+		wake := ready.Soonest(w.keepRegistered(r, r.isTold(w.capacity(), box.listing())), w.fillFrom(r, box))
 		if w.limited() && w.idle() {
 			return
 		}
-		if w.q.index.mode() != ModeDispatch && box.idle() {
+		if w.q.index.Mode() != ModeDispatch && box.idle() {
 			if w.surelyIdle(ctx, box) && box.closeIdle() {
 				return
 			}
-			wake = soonest(wake, time.Now().Add(retryEvery))
+			wake = ready.Soonest(wake, time.Now().Add(ready.RetryEvery))
 		}
 		alarm.Stop()
 		if !wake.IsZero() {
@@ -109,15 +110,15 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 		if n <= 0 {
 			break
 		}
-		switch began, hung := w.q.index.begin(e.at.Record); {
+		switch began, hung := w.q.index.Begin(e.at.Record); {
 		case hung:
 			put := unbegun("an earlier attempt still runs in that worker")
 			put.At = time.Now().Add(hungPause)
 			w.returnEntry(s, box, e, put)
 		case began:
-			c := candidate{Snapshot: e.at, entry: &entry{Snapshot: e.at}}
+			c := ready.AssignedTo(e.at)
 			if !box.begin(e) {
-				w.q.index.leave(c)
+				w.q.index.Leave(c)
 				continue
 			}
 			n--
@@ -133,7 +134,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 }
 
 // workAssigned works one entry to its end, or until its handler is abandoned.
-func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c candidate) {
+func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c ready.Candidate) {
 	claim, began := w.takeAssigned(s, box, e)
 	if claim == nil {
 		w.missed()

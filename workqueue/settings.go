@@ -94,11 +94,11 @@ func lesser[T time.Duration | int](own, set, otherwise T) T {
 }
 
 // keeps is what this process keeps now.
-func (q *Queue) keeps() kept { return q.cfg.keeps(q.index.settings()) }
+func (q *Queue) keeps() kept { return q.cfg.keeps(q.index.Settings()) }
 
 // backoff is the pause between attempts now.
 func (q *Queue) backoff() job.Backoff {
-	if set := q.index.settings().Backoff; set != (job.Backoff{}) {
+	if set := q.index.Settings().Backoff; set != (job.Backoff{}) {
 		return set
 	}
 	return job.Backoff(q.cfg.Backoff)
@@ -110,6 +110,6 @@ func (q *Queue) learn(kvs []*mvccpb.KeyValue) {
 	q.mirrors.mu.Lock()
 	defer q.mirrors.mu.Unlock()
 	if q.mirrors.run == nil {
-		configSink{q.index}.Reset(kvs, 0)
+		q.index.FeedConfig().Reset(kvs, 0)
 	}
 }

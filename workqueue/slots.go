@@ -1,6 +1,10 @@
 package workqueue
 
-import "time"
+import (
+	"time"
+
+	"github.com/leasekit/leasekit/internal/ready"
+)
 
 // room is how many jobs more may start, and from when on.
 func (w *Worker) room() (n int, resume time.Time) {
@@ -23,8 +27,8 @@ func (w *Worker) occupy() {
 }
 
 // vacate frees a slot: nothing of its job runs here any more.
-func (w *Worker) vacate(c candidate) {
-	w.q.index.leave(c)
+func (w *Worker) vacate(c ready.Candidate) {
+	w.q.index.Leave(c)
 	w.free(func() { w.slots-- })
 }
 
@@ -33,8 +37,8 @@ func (w *Worker) vacate(c candidate) {
 func (w *Worker) returned() { w.free(func() { w.slots--; w.closing++ }) }
 
 // closed is over when etcd has a job's result, or never will have it from here.
-func (w *Worker) closed(c candidate) {
-	w.q.index.leave(c)
+func (w *Worker) closed(c ready.Candidate) {
+	w.q.index.Leave(c)
 	w.free(func() { w.closing-- })
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
@@ -41,22 +42,22 @@ func ownerGone(w *world) { w.delete(w.Space.Session(w.owner.ID)) }
 
 var txnCases = []txnCase{
 	{"enqueue a fresh job", "enqueue", func(w *world) (etcdkv.Txn, error) {
-		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, jobtest.Now), nil, job.EnqueueSeen{})
 	}, []string{"jobs/x"}, creating},
 	{"enqueue a job whose id was drawn", "enqueue", func(w *world) (etcdkv.Txn, error) {
-		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{Drawn: true})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, jobtest.Now), nil, job.EnqueueSeen{Drawn: true})
 	}, []string{"jobs/x"}, creating[:1]},
 	{"enqueue a fresh job with its payload beside", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		p := make([]byte, job.InlineLimit+1)
-		return w.Enqueue(job.New(job.Description{ID: "x", Payload: p}, 1, testNow), p, job.EnqueueSeen{})
+		return w.Enqueue(job.New(job.Description{ID: "x", Payload: p}, 1, jobtest.Now), p, job.EnqueueSeen{})
 	}, []string{"jobs/x", "payloads/x"}, creating},
 	{"enqueue over a done job", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("done")
-		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{Done: l.Rev})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, jobtest.Now), nil, job.EnqueueSeen{Done: l.Rev})
 	}, []string{"jobs/x"}, creating},
 	{"enqueue over a dead job", "enqueue", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("dead")
-		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, testNow), nil, job.EnqueueSeen{Dead: l.Rev})
+		return w.Enqueue(job.New(job.Description{ID: "x"}, 1, jobtest.Now), nil, job.EnqueueSeen{Dead: l.Rev})
 	}, []string{"jobs/x"}, creating},
 	{"claim", "claim", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("open, due")
@@ -84,7 +85,7 @@ var txnCases = []txnCase{
 	{"give back what cannot be read", "returnUnread", func(w *world) (etcdkv.Txn, error) {
 		l := w.job("claimed", func(r *job.Record) { r.Assigned = true })
 		value, rev := w.get(w.Keys.Job("x"))
-		txn, ok, err := w.ReturnUnread(&mvccpb.KeyValue{Key: []byte(w.Keys.Job("x")), Value: []byte(value), ModRevision: rev}, w.owner.ID, "x", job.Event{Nonce: "1", Now: testNow})
+		txn, ok, err := w.ReturnUnread(&mvccpb.KeyValue{Key: []byte(w.Keys.Job("x")), Value: []byte(value), ModRevision: rev}, w.owner.ID, "x", job.Event{Nonce: "1", Now: jobtest.Now})
 		if !ok {
 			w.t.Fatal("it is not the owner's claim", l)
 		}

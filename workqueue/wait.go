@@ -191,7 +191,7 @@ func (q *Queue) waitEmpty(ctx context.Context) error {
 	if err := q.syncConfig(ctx); err != nil {
 		return err
 	}
-	changed, stopListening := q.index.listen()
+	changed, stopListening := q.index.Listen()
 	defer stopListening()
 	var counted time.Time
 	for {
@@ -221,7 +221,7 @@ const countEvery = 10 * time.Second
 // suspectEmpty returns when the queue may be empty: the mirror shows no job, or,
 // in mode dispatch, it is time to look.
 func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, counted *time.Time) error {
-	if q.index.mode() == ModeDispatch {
+	if q.index.Mode() == ModeDispatch {
 		if !counted.IsZero() {
 			rest(ctx, time.Until(counted.Add(countEvery)))
 		}
@@ -233,9 +233,9 @@ func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, count
 		return err
 	}
 	defer release()
-	for q.index.mode() == ModeClaim {
+	for q.index.Mode() == ModeClaim {
 		select {
-		case <-q.index.emptied():
+		case <-q.index.Emptied():
 			return nil
 		case <-changed:
 		case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/ready"
 	"github.com/leasekit/leasekit/internal/usercode"
 )
 
@@ -21,7 +22,7 @@ type answer struct {
 
 // work claims one candidate and works it to its end, or until its handler is
 // abandoned.
-func (w *Worker) work(s *coord.Session, c candidate) {
+func (w *Worker) work(s *coord.Session, c ready.Candidate) {
 	began := time.Now()
 	claim, err := w.q.take(w.hard, s, c)
 	if claim == nil {
@@ -41,7 +42,7 @@ func (w *Worker) work(s *coord.Session, c candidate) {
 
 // begin works a claim to its end, unless the worker has begun to stop since it asked
 // for it.
-func (w *Worker) begin(claim *Claim, from candidate, took time.Duration) {
+func (w *Worker) begin(claim *Claim, from ready.Candidate, took time.Duration) {
 	if w.soft.Err() != nil { //mutant:begin-after-stop
 		w.decline(claim)
 		w.missed()
@@ -67,7 +68,7 @@ func (w *Worker) decline(claim *Claim) {
 // attend runs the handler in the slot that its caller took, and closes the claim with
 // what it returns. It returns when that is done, or the handler was abandoned, which
 // keeps the slot.
-func (w *Worker) attend(c *Claim, from candidate) {
+func (w *Worker) attend(c *Claim, from ready.Candidate) {
 	ctx, stop := c.Context(w.hard)
 	defer stop()
 	if t := w.timeout(c.job); t > 0 {
@@ -79,7 +80,7 @@ func (w *Worker) attend(c *Claim, from candidate) {
 	}
 	began := time.Now()
 	answers := make(chan answer, 1)
-	w.q.index.handles(c.job.ID, 1)
+	w.q.index.Handles(c.job.ID, 1)
 	go func() {
 		a := answer{err: errNoAnswer}
 		defer func() { answers <- a }() // even when the handler ends its goroutine
@@ -106,8 +107,8 @@ func (w *Worker) attend(c *Claim, from candidate) {
 }
 
 // finish closes the claim of a handler that has returned.
-func (w *Worker) finish(c *Claim, from candidate, a answer, cause error, began time.Time) {
-	w.q.index.handles(c.job.ID, -1)
+func (w *Worker) finish(c *Claim, from ready.Candidate, a answer, cause error, began time.Time) {
+	w.q.index.Handles(c.job.ID, -1)
 	w.returned()
 	defer w.closed(from)
 	ctx, cancel := w.closingContext()
@@ -138,7 +139,7 @@ func (w *Worker) graceAfter(cause error, c *Claim) time.Duration {
 // abandon gives up the claim of a handler that does not stop. The handler's
 // goroutine keeps its slot, and its job is left alone by this worker, until it
 // returns; what it returns then is refused.
-func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause error, began time.Time) {
+func (w *Worker) abandon(c *Claim, from ready.Candidate, answers <-chan answer, cause error, began time.Time) {
 	w.mu.Lock()
 	w.zombies++
 	w.mu.Unlock()
@@ -153,7 +154,7 @@ func (w *Worker) abandon(c *Claim, from candidate, answers <-chan answer, cause 
 	}
 	go func() {
 		a := <-answers
-		w.q.index.handles(c.job.ID, -1)
+		w.q.index.Handles(c.job.ID, -1)
 		ctx, cancel := context.WithTimeout(w.q.life, closeTimeout)
 		defer cancel()
 		w.close(ctx, c, a, cause, began)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/ready"
 )
 
 // WorkerConfig configures [NewWorker]. The zero value works.
@@ -224,7 +225,7 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.SessionKeeper) error {
 
 // serveSession works under one session, in one mode after another.
 func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
-	turn := w.q.index.turn() // nothing is assigned to who is not registered
+	turn := w.q.index.Turn() // nothing is assigned to who is not registered
 	r, err := w.register(ctx, s)
 	// Behind the last job begun, and beside the draining of what runs.
 	defer func() { w.wg.Go(func() { w.unregister(r) }) }()
@@ -237,7 +238,7 @@ func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
 		w.log.Warn("register worker", zap.Error(err))
 	}
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
-		if now := w.q.index.turn(); w.q.index.mode() == ModeDispatch || now != turn {
+		if now := w.q.index.Turn(); w.q.index.Mode() == ModeDispatch || now != turn {
 			turn = now
 			w.serveInbox(ctx, s, r)
 			continue
@@ -278,13 +279,13 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration, t
 		return err
 	}
 	defer release()
-	changed, stop := w.q.index.listen()
+	changed, stop := w.q.index.Listen()
 	defer stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		wake := soonest(w.keepRegistered(r, r.isTold(-1, w.q.index.listing(s.ID()))), w.fill(s))
-		if w.limited() && w.idle() || w.q.index.turn() != turn {
+		wake := ready.Soonest(w.keepRegistered(r, r.isTold(-1, w.q.index.Listing(s.ID()))), w.fill(s))
+		if w.limited() && w.idle() || w.q.index.Turn() != turn {
 			return nil
 		}
 		alarm.Stop()
@@ -313,11 +314,11 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	if time.Now().Before(resume) {
 		return resume
 	}
-	ask := claimant{sid: s.ID(), ttl: s.TTL()}
+	ask := ready.Claimant{SID: s.ID(), TTL: s.TTL()}
 	if w.kinds != nil {
-		ask.knows = job.WorkerRecord{Kinds: w.kinds}.Knows
+		ask.Knows = job.WorkerRecord{Kinds: w.kinds}.Knows
 	}
-	picked, wake := w.q.index.pick(n, ask)
+	picked, wake := w.q.index.Pick(n, ask)
 	for _, c := range picked {
 		w.occupy()
 		// What happens to a claimed job shows in the mirror, whatever the mode is by

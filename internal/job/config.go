@@ -61,8 +61,12 @@ func (t Txns) Configure(c QueueConfig, rev int64) (etcdkv.Txn, error) {
 	}, nil
 }
 
-// ModeDispatch is the mode of a queue whose jobs a dispatcher hands out; "" is claim.
-const ModeDispatch = "dispatch"
+// The modes of a queue: each worker claims for itself, or a dispatcher hands its jobs out.
+// In a config "" is claim.
+const (
+	ModeClaim    = "claim"
+	ModeDispatch = "dispatch"
+)
 
 // QueueConfig is the value of queues/<q>/config.
 type QueueConfig struct {

@@ -1,4 +1,4 @@
-package workqueue
+package ready
 
 import (
 	"slices"
@@ -7,25 +7,25 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 )
 
-// assignment is a job that is to be given to a worker.
-type assignment struct {
-	c  candidate
-	to job.Owner
+// Assignment is a job that is to be given to a worker.
+type Assignment struct {
+	Candidate Candidate
+	To        job.Owner
 	// registered is the mod revision of the worker's registration that was seen.
-	registered int64
+	Registered int64
 }
 
 // burden is what a worker was given and the mirror does not show yet.
 type burden struct{ jobs, suspects int }
 
-// assignments plans one round of dispatching and marks its jobs busy. Wake is when
+// Assignments plans one round of dispatching and marks its jobs busy. Wake is when
 // to look again although nothing changed; zero means never.
-func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment, wake time.Time) {
+func (x *Index) Assignments(prefetch int, ttl time.Duration) (round []Assignment, wake time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := x.now()
 	x.promote(now)
-	if x.config.Paused || x.config.Mode != ModeDispatch {
+	if x.config.Paused || x.config.Mode != job.ModeDispatch {
 		return nil, time.Time{}
 	}
 	if len(x.scheduled) > 0 {
@@ -42,17 +42,17 @@ func (x *index) assignments(prefetch int, ttl time.Duration) (round []assignment
 			continue
 		}
 		e, sid := entries[i], workers[k].sid
-		c := x.take(e, claimant{sid: sid, ttl: ttl}, now)
+		c := x.take(e, Claimant{SID: sid, TTL: ttl}, now)
 		x.assign(e, sid)
-		round = append(round, assignment{c: c, to: job.Owner{ID: sid, Rev: x.sessions[sid]}, registered: x.workers[sid].rev})
+		round = append(round, Assignment{Candidate: c, To: job.Owner{ID: sid, Rev: x.sessions[sid]}, Registered: x.workers[sid].rev})
 	}
-	return round, soonest(wake, again)
+	return round, Soonest(wake, again)
 }
 
 // assignable lists the first jobs in queue order that some of the workers can take:
 // what none can take must not hold up what is behind it. Again is when a job that
 // was passed over may be tried again.
-func (x *index) assignable(workers []planWorker, now time.Time) (entries []*entry, again time.Time) {
+func (x *Index) assignable(workers []planWorker, now time.Time) (entries []*entry, again time.Time) {
 	unsuspicious := 0
 	for _, w := range workers {
 		if !w.suspect {
@@ -67,7 +67,7 @@ func (x *index) assignable(workers []planWorker, now time.Time) (entries []*entr
 			continue
 		}
 		if now.Before(e.again) {
-			again = soonest(again, e.again)
+			again = Soonest(again, e.again)
 			continue
 		}
 		if isSuspect(e.Record) {
@@ -95,7 +95,7 @@ func returnedBy(r *job.Record) string {
 }
 
 // withRoom lists the live workers that may hold more jobs.
-func (x *index) withRoom(prefetch int) []planWorker {
+func (x *Index) withRoom(prefetch int) []planWorker {
 	var workers []planWorker
 	for sid, w := range x.workers {
 		if _, ok := x.sessions[sid]; !ok || w.Concurrency <= 0 {
@@ -116,20 +116,20 @@ func (x *index) withRoom(prefetch int) []planWorker {
 }
 
 // assign marks a job as on its way to a session. Called with mu held.
-func (x *index) assign(e *entry, sid string) {
+func (x *Index) assign(e *entry, sid string) {
 	e.to = sid
 	x.burden(e, sid, 1)
 }
 
 // unassign ends the mark of an assignment under way. Called with mu held.
-func (x *index) unassign(e *entry) {
+func (x *Index) unassign(e *entry) {
 	if e.to != "" {
 		x.burden(e, e.to, -1)
 		e.to = ""
 	}
 }
 
-func (x *index) burden(e *entry, sid string, n int) {
+func (x *Index) burden(e *entry, sid string, n int) {
 	b := x.pendingTo[sid]
 	b.jobs += n
 	if isSuspect(e.Record) {
@@ -140,71 +140,6 @@ func (x *index) burden(e *entry, sid string, n int) {
 	}
 }
 
-// mode is the queue's, as the config mirror shows it.
-func (x *index) mode() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.config.Mode == ModeDispatch {
-		return ModeDispatch
-	}
-	return ModeClaim
-}
-
-// turn changes when something may have been assigned since it was asked for: by a mode
-// dispatch too that is over already.
-func (x *index) turn() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.turns
-}
-
-// begin notes that an assigned job runs in this process from now on. Hung tells that
-// it cannot: a handler of an earlier attempt still runs here. Neither, when another
-// worker of this process works the same assignment, or when the answer to a claim that
-// was refused, or to an earlier result, has not come yet: leave tells of it.
-func (x *index) begin(r *job.Record) (began, hung bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.running[r.ID] > 0 {
-		hung = /*mutant:hung-runs*/ x.handlers[r.ID] > 0 && x.assigned[r.ID] != r.Nonce
-		return false, hung
-	}
-	x.enter(r)
-	x.assigned[r.ID] = r.Nonce
-	return true, false
-}
-
-// handles notes that one more handler of a job runs in this process, or, with -1, that one
-// has returned.
-func (x *index) handles(id string, more int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.handlers[id] += more; x.handlers[id] == 0 {
-		delete(x.handlers, id)
-	}
-}
-
-// worksOn tells whether an assignment is worked in this process.
-func (x *index) worksOn(r *job.Record) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.assigned[r.ID] == r.Nonce
-}
-
-// forget empties the index of what the mirror of the jobs showed: it stopped, and
-// what it showed is old.
-func (x *index) forget() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.jobs) > 0 {
-		close(x.empty)
-	}
-	for id := range x.jobs {
-		x.detach(x.jobs[id])
-		delete(x.jobs, id)
-	}
-	x.unread = map[string]error{}
-	x.sessions, x.sessionsRev = map[string]int64{}, 0
-	x.workers, x.workersRev = map[string]peer{}, 0
-	x.workersGen++
-}
+// dispatchBatch is how many jobs are handed out in one round, before the room of
+// the workers is looked at again.
+const dispatchBatch = 256

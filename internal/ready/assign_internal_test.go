@@ -1,4 +1,4 @@
-package workqueue
+package ready
 
 import (
 	"fmt"
@@ -10,20 +10,21 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 // floor is an index as a dispatcher's mirrors feed it.
 type floor struct {
 	t   *testing.T
-	x   *index
+	x   *Index
 	rev int64
 }
 
 func newFloor(t *testing.T) *floor {
 	t.Helper()
-	f := &floor{t: t, x: newIndex(testTxns(t, "/t/").Space, "q"), rev: 10}
-	f.x.now = func() time.Time { return testNow }
-	f.apply(configSink{f.x}, f.x.keys.Config(), job.QueueConfig{Mode: ModeDispatch})
+	f := &floor{t: t, x: NewIndex(jobtest.Txns(t, "/t/").Space, "q"), rev: 10}
+	f.x.now = func() time.Time { return jobtest.Now }
+	f.apply(configSink{f.x}, f.x.keys.Config(), job.QueueConfig{Mode: job.ModeDispatch})
 	return f
 }
 
@@ -59,7 +60,7 @@ func (f *floor) worker(sid string, w job.WorkerRecord) {
 // job puts an open job, or one claimed by an owner.
 func (f *floor) job(id string, change func(*job.Record)) {
 	f.t.Helper()
-	r := job.New(job.Description{ID: id}, 1, testNow.Add(-time.Minute))
+	r := job.New(job.Description{ID: id}, 1, jobtest.Now.Add(-time.Minute))
 	if change != nil {
 		change(r)
 	}
@@ -68,11 +69,11 @@ func (f *floor) job(id string, change func(*job.Record)) {
 
 func (f *floor) assign(prefetch int) (got []string) {
 	f.t.Helper()
-	round, _ := f.x.assignments(prefetch, time.Second)
+	round, _ := f.x.Assignments(prefetch, time.Second)
 	for _, a := range round {
-		got = append(got, a.c.Record.ID+">"+a.to.ID)
-		if a.to.Rev != f.x.sessions[a.to.ID] || a.registered != f.x.workers[a.to.ID].rev || a.registered == 0 {
-			f.t.Errorf("%s: it does not name the session and the registration that were seen: %+v", a.c.Record.ID, a)
+		got = append(got, a.Candidate.Record.ID+">"+a.To.ID)
+		if a.To.Rev != f.x.sessions[a.To.ID] || a.Registered != f.x.workers[a.To.ID].rev || a.Registered == 0 {
+			f.t.Errorf("%s: it does not name the session and the registration that were seen: %+v", a.Candidate.Record.ID, a)
 		}
 	}
 	return got
@@ -89,7 +90,7 @@ func kind(k string) func(*job.Record) { return func(r *job.Record) { r.Kind = k 
 
 func owned(sid string, change func(*job.Record)) func(*job.Record) {
 	return func(r *job.Record) {
-		r.Owner, r.OwnerRev, r.ClaimedAt = sid, 1, testNow
+		r.Owner, r.OwnerRev, r.ClaimedAt = sid, 1, jobtest.Now
 		if change != nil {
 			change(r)
 		}
@@ -144,7 +145,7 @@ func TestAssignmentsCountWhatIsHeld(t *testing.T) {
 // without a session, and a session that comes behind its registration is noticed.
 func TestAssignmentsToWhoTakesThem(t *testing.T) {
 	f := newFloor(t)
-	changed, stop := f.x.listen()
+	changed, stop := f.x.Listen()
 	defer stop()
 	f.job("0", nil)
 	f.worker("full", job.WorkerRecord{Concurrency: 0})
@@ -176,13 +177,13 @@ func TestAssignmentsAvoidWhoGaveBack(t *testing.T) {
 // In mode claim, and while the queue is paused, nothing is assigned, and nothing is
 // to be waited for.
 func TestAssignmentsFollowTheConfig(t *testing.T) {
-	for _, c := range []job.QueueConfig{{}, {Mode: ModeDispatch, Paused: true}} {
+	for _, c := range []job.QueueConfig{{}, {Mode: job.ModeDispatch, Paused: true}} {
 		f := newFloor(t)
 		f.worker("w", job.WorkerRecord{Concurrency: 1})
 		f.job("0", nil)
-		f.job("later", func(r *job.Record) { r.RunAt = testNow.Add(time.Hour) })
+		f.job("later", func(r *job.Record) { r.RunAt = jobtest.Now.Add(time.Hour) })
 		f.apply(configSink{f.x}, f.x.keys.Config(), c)
-		if round, wake := f.x.assignments(0, time.Second); len(round) > 0 || !wake.IsZero() {
+		if round, wake := f.x.Assignments(0, time.Second); len(round) > 0 || !wake.IsZero() {
 			t.Errorf("%+v: got %v, wake %v", c, round, wake)
 		}
 	}
@@ -192,22 +193,22 @@ func TestAssignmentsFollowTheConfig(t *testing.T) {
 // meanwhile.
 func TestAssignmentsThatCameToNothing(t *testing.T) {
 	f := newFloor(t)
-	now := testNow
+	now := jobtest.Now
 	f.x.now = func() time.Time { return now }
 	f.worker("w", job.WorkerRecord{Concurrency: 1})
 	f.job("0", nil)
 	f.job("1", nil)
-	round, _ := f.x.assignments(0, time.Second)
+	round, _ := f.x.Assignments(0, time.Second)
 	if len(round) != 1 {
 		t.Fatalf("got %v", round)
 	}
-	f.x.settleEntry(round[0].c, false)
-	if next, wake := f.x.assignments(0, time.Second); len(next) != 1 || next[0].c.Record.ID != "1" || !wake.Equal(now.Add(retryEvery)) {
+	f.x.Settle(round[0].Candidate, false)
+	if next, wake := f.x.Assignments(0, time.Second); len(next) != 1 || next[0].Candidate.Record.ID != "1" || !wake.Equal(now.Add(RetryEvery)) {
 		t.Errorf("got %v, wake %v", next, wake)
 	} else {
-		f.x.settleEntry(next[0].c, false)
+		f.x.Settle(next[0].Candidate, false)
 	}
-	now = now.Add(retryEvery)
+	now = now.Add(RetryEvery)
 	f.want(0, "0>w")
 }
 
@@ -217,19 +218,19 @@ func TestIndexForgets(t *testing.T) {
 	f.worker("w", job.WorkerRecord{Concurrency: 1})
 	f.job("0", nil)
 	f.job("1", owned("w", nil))
-	f.job("2", func(r *job.Record) { r.RunAt = testNow.Add(time.Hour) })
+	f.job("2", func(r *job.Record) { r.RunAt = jobtest.Now.Add(time.Hour) })
 	f.want(1, "0>w")
-	f.x.forget()
+	f.x.Forget()
 	x := f.x
 	if n := len(x.jobs) + len(x.scheduled) + len(x.ready) + len(x.byOwner) + len(x.pendingTo) + len(x.workers) + len(x.sessions); n != 0 {
 		t.Errorf("%d things are left: %+v", n, x)
 	}
 	select {
-	case <-x.emptied():
+	case <-x.Emptied():
 	default:
 		t.Error("it does not say that it shows nothing")
 	}
-	if x.mode() != ModeDispatch {
+	if x.Mode() != job.ModeDispatch {
 		t.Error("the config is forgotten too, although its mirror goes on")
 	}
 	f.worker("w", job.WorkerRecord{Concurrency: 1})
@@ -243,19 +244,19 @@ func TestAssignmentsBeginOnce(t *testing.T) {
 	first, second := &job.Record{ID: "j", Nonce: "1"}, &job.Record{ID: "j", Nonce: "2"}
 	try := func(r *job.Record, wantBegan, wantHung bool) {
 		t.Helper()
-		if began, hung := x.begin(r); began != wantBegan || hung != wantHung {
+		if began, hung := x.Begin(r); began != wantBegan || hung != wantHung {
 			t.Errorf("got %v, %v", began, hung)
 		}
 	}
 	try(first, true, false)
 	try(first, false, false)
 	try(second, false, false) // the answer to what was under way comes yet
-	x.handles("j", 1)
+	x.Handles("j", 1)
 	try(second, false, true)
-	x.handles("j", -1)
-	if !x.worksOn(first) || x.worksOn(second) {
+	x.Handles("j", -1)
+	if !x.WorksOn(first) || x.WorksOn(second) {
 		t.Error("it does not know what it works on")
 	}
-	x.leave(candidate{entry: &entry{Snapshot: job.Snapshot{Record: first}}})
+	x.Leave(Candidate{entry: &entry{Snapshot: job.Snapshot{Record: first}}})
 	try(second, true, false)
 }

@@ -1,4 +1,4 @@
-package workqueue
+package ready
 
 import (
 	"testing"
@@ -33,7 +33,7 @@ func TestCutOrPill(t *testing.T) {
 		{"nobody saw it end", deaths(3, 0, 0, 0), "z", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			x := &index{deaths: tc.deaths}
+			x := &Index{alive: alive{deaths: tc.deaths}}
 			if got := x.inMassLoss(tc.sid, ttl); got != tc.want {
 				t.Errorf("got %t, want %t", got, tc.want)
 			}
@@ -49,7 +49,7 @@ func TestForgive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := newIndex(space, "q")
+	x := NewIndex(space, "q")
 	x.deaths = []death{{"a", now, 3}, {"b", now, 2}, {"c", now, 1}}
 	r := &job.Record{Losses: 2, Attempts: []job.Attempt{{Owner: "a", Counted: true}, {Owner: "x", Counted: true}}}
 	got := x.forgive(r, time.Second)

@@ -1,4 +1,4 @@
-package workqueue
+package ready
 
 import "github.com/leasekit/leasekit/internal/job"
 

@@ -1,4 +1,4 @@
-package workqueue
+package ready
 
 // hash64 is FNV-1a with a final mix (the finaliser of MurmurHash3), so that
 // names that differ only at their end spread over all bits.

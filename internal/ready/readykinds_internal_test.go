@@ -1,4 +1,4 @@
-package workqueue
+package ready
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 // The lists of kinds against one sorted slice.
@@ -54,19 +55,19 @@ func TestReadyKindsKeepTheOrder(t *testing.T) {
 func BenchmarkPickBehindOtherKinds(b *testing.B) {
 	for _, others := range []int{0, 1_000, 100_000} {
 		b.Run(fmt.Sprint(others), func(b *testing.B) {
-			x := newIndex(testTxns(b, "/t/").Space, "q")
+			x := NewIndex(jobtest.Txns(b, "/t/").Space, "q")
 			for i := range others {
 				x.attach(readyOf("other", i))
 			}
 			x.attach(readyOf("mine", others))
-			ask := claimant{sid: "s", knows: func(kind string) bool { return kind == "mine" }}
+			ask := Claimant{SID: "s", Knows: func(kind string) bool { return kind == "mine" }}
 			for b.Loop() {
-				picked, _ := x.pick(1, ask)
+				picked, _ := x.Pick(1, ask)
 				if len(picked) != 1 {
 					b.Fatalf("picked %d jobs, want 1", len(picked))
 				}
-				x.settleEntry(picked[0], false)
-				x.leave(picked[0])
+				x.Settle(picked[0], false)
+				x.Leave(picked[0])
 				picked[0].entry.again = x.now()
 			}
 		})

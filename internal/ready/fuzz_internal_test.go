@@ -1,4 +1,4 @@
-package workqueue
+package ready
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/mirror"
 )
@@ -24,13 +25,13 @@ func FuzzMirror(f *testing.F) {
 		f.Fatal(err)
 	}
 	keys := space.Queue("q")
-	sound := job.New(job.Description{ID: "sound"}, 1, testNow)
+	sound := job.New(job.Description{ID: "sound"}, 1, jobtest.Now)
 	value, err := sound.Encode()
 	if err != nil {
 		f.Fatal(err)
 	}
-	under := []string{keys.Job("x"), keys.Job("sound") + "/deeper", keys.Jobs() + "\xff", keys.Worker("a.0123456789abcdef"), space.Session("junk"), keys.Config(), keys.Assigned("me.0123456789abcdef", "x")}
-	for i, v := range append(goldenRecords(f), nil, []byte("null"), []byte("7"), []byte(`{"kinds":7}`), []byte(`{"concurrency":1e400}`), []byte(`{"paused":"x"}`), []byte(strings.Repeat("{", 99))) {
+	under := []string{keys.Job("x"), keys.Job("sound") + "/deeper", keys.Jobs() + "\xff", keys.Worker("a.0123456789abcdef"), space.Session("junk"), keys.Config()}
+	for i, v := range append(goldenRecordsHere(f), nil, []byte("null"), []byte("7"), []byte(`{"kinds":7}`), []byte(`{"concurrency":1e400}`), []byte(`{"paused":"x"}`), []byte(strings.Repeat("{", 99))) {
 		f.Add(under[0], v, true)
 		f.Add(under[i%len(under)], v, false)
 	}
@@ -38,10 +39,9 @@ func FuzzMirror(f *testing.F) {
 		if key == keys.Job("sound") {
 			return
 		}
-		x := newIndex(space, "q")
-		x.now = func() time.Time { return testNow }
-		b := &inbox{keys: keys, sid: "me.0123456789abcdef", entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1), has: func(string) bool { return false }, keep: func(job.Snapshot) {}, forget: func(string) {}, unread: func(*mvccpb.KeyValue) {}}
-		sinks := []mirror.Sink{jobSink{x}, sessionSink{x}, workerSink{x}, configSink{x}, b, ownEntry{b}}
+		x := NewIndex(space, "q")
+		x.now = func() time.Time { return jobtest.Now }
+		sinks := []mirror.Sink{jobSink{x}, sessionSink{x}, workerSink{x}, configSink{x}}
 		good := &mvccpb.KeyValue{Key: []byte(keys.Job("sound")), Value: value, ModRevision: 2, CreateRevision: 2}
 		bad := &mvccpb.KeyValue{Key: []byte(key), Value: junk, ModRevision: 3, CreateRevision: 3}
 		jobSink{x}.Reset([]*mvccpb.KeyValue{good}, 2)
@@ -56,23 +56,23 @@ func FuzzMirror(f *testing.F) {
 				s.Apply([]*clientv3.Event{{Type: clientv3.EventTypePut, Kv: bad}}, 3)
 			}
 		}
-		x.promote(testNow)
+		x.promote(jobtest.Now)
 		for _, s := range sinks {
 			s.Apply([]*clientv3.Event{{Type: clientv3.EventTypeDelete, Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: 4}}}, 4)
 		}
 		if e := x.jobs["sound"]; e == nil || e.state != entryReady {
 			t.Errorf("the sound job is %+v beside %q: %q", e, key, junk)
 		}
-		if len(x.jobs) != 1 || len(x.unread) != 0 || len(b.entries) != 0 {
-			t.Errorf("left behind by %q: %d jobs, %v, %d entries", key, len(x.jobs), x.unread, len(b.entries))
+		if len(x.jobs) != 1 || len(x.unread) != 0 {
+			t.Errorf("left behind by %q: %d jobs, %v", key, len(x.jobs), x.unread)
 		}
 	})
 }
 
-// goldenRecords are the files that say how records are written.
-func goldenRecords(f *testing.F) (all [][]byte) {
+// goldenRecordsHere are the files that say how records are written.
+func goldenRecordsHere(f *testing.F) (all [][]byte) {
 	f.Helper()
-	files, err := filepath.Glob("../internal/job/testdata/*.json")
+	files, err := filepath.Glob("../job/testdata/*.json")
 	if err != nil || len(files) == 0 {
 		f.Fatal("no golden files", err)
 	}
