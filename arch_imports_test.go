@@ -27,11 +27,12 @@ var mayImport = map[string][]string{
 	"internal/usercode": {},
 	"internal/job":      {"internal/fault", "internal/keyspace", "internal/etcdkv"},
 	"internal/ready":    {"internal/keyspace", "internal/mirror", "internal/job"},
+	"internal/queue":    {"internal/fault", "internal/keyspace", "internal/etcdkv", "internal/lane", "internal/mirror", "internal/job", "internal/ready"},
 
 	// What users import.
 	"coord":     slices.Concat(machinery, []string{"internal/line", "internal/inside"}),
 	"election":  {"coord", "internal/keyspace", "internal/etcdkv", "internal/lane", "internal/line", "internal/inside", "internal/usercode"},
-	"workqueue": slices.Concat(machinery, []string{"coord", "internal/mirror", "internal/job", "internal/ready", "internal/inside", "internal/usercode"}),
+	"workqueue": slices.Concat(machinery, []string{"coord", "internal/mirror", "internal/job", "internal/ready", "internal/queue", "internal/inside", "internal/usercode"}),
 
 	"cmd/leasectl": {"internal/leasectl"},
 	"internal/leasectl": slices.Concat(machinery, []string{
@@ -80,7 +81,7 @@ var libraryImports = []string{
 // libraryInternals are the libraries' own machinery.
 var libraryInternals = []string{
 	modulePath + "/internal/fault", modulePath + "/internal/claims", modulePath + "/internal/keyspace", modulePath + "/internal/etcdkv",
-	modulePath + "/internal/lane", modulePath + "/internal/mirror", modulePath + "/internal/line", modulePath + "/internal/job", modulePath + "/internal/ready", modulePath + "/internal/inside", modulePath + "/internal/usercode",
+	modulePath + "/internal/lane", modulePath + "/internal/mirror", modulePath + "/internal/line", modulePath + "/internal/job", modulePath + "/internal/ready", modulePath + "/internal/queue", modulePath + "/internal/inside", modulePath + "/internal/usercode",
 }
 
 // forbiddenDeps must not even be reached through others by a library.

@@ -38,5 +38,5 @@ func (c *Claim) logTaken(cause, answer error) {
 
 // logger names the attempt.
 func (c *Claim) logger() *zap.Logger {
-	return c.q.log.With(zap.String("job", c.job.ID), zap.Int("attempt", c.job.Attempt), zap.Stringer("token", c.fence.Token))
+	return c.q.core.Log.With(zap.String("job", c.job.ID), zap.Int("attempt", c.job.Attempt), zap.Stringer("token", c.fence.Token))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/job/jobtest"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // Whatever lies in an inbox, only a claim of its own session is worked.
@@ -76,7 +77,7 @@ func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	_, q, s := openServed(t)
 	r, _ := jobtest.In("claimed")
 	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
-	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: r, Where: job.InJobs, Rev: 7}, false); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: r, Where: job.InJobs, Rev: 7}, false); !errors.Is(err, queue.ErrMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
 		if c != nil {
 			inside.Of(s).Book().Untrack(r.Nonce)

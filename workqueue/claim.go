@@ -17,6 +17,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/internal/ready"
 )
 
@@ -48,31 +49,31 @@ type Claim struct {
 // it. When ctx ends while the request is under way the error is
 // [coord.ErrUnknown], and a claim that was made all the same is released behind.
 func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
-	if err := q.sync(ctx); err != nil {
+	if err := q.core.Mirrors.Sync(ctx); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
 	ask := ready.Claimant{SID: s.ID(), TTL: s.TTL()}
 	// After each lost race the choice spreads over twice as many jobs, so that
 	// claimers who met at the head part.
 	for spread := 1; ; spread = min(2*spread, ready.HeadWindow) {
-		c, ok := q.index.First(rand.IntN(spread), ask)
+		c, ok := q.core.Index.First(rand.IntN(spread), ask)
 		if !ok {
-			return nil, fmt.Errorf("claim from %s: %w", q.name, ErrEmpty)
+			return nil, fmt.Errorf("claim from %s: %w", q.core.Name, ErrEmpty)
 		}
 		claim, err := q.take(ctx, s, c)
 		if claim != nil && claim.payloadLost {
 			e := claim.failure(errPayloadLost)
 			if err := claim.close(ctx, e, job.JoinedOps{}); !isClosed(err) {
 				claim.leaveTo(e) // the caller never has it
-				return nil, fmt.Errorf("claim from %s: %w", q.name, err)
+				return nil, fmt.Errorf("claim from %s: %w", q.core.Name, err)
 			}
 			continue
 		}
-		if claim != nil || err != nil && !errors.Is(err, errMissed) {
+		if claim != nil || err != nil && !errors.Is(err, queue.ErrMissed) {
 			return claim, err
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("claim from %s: %w", q.name, context.Cause(ctx))
+			return nil, fmt.Errorf("claim from %s: %w", q.core.Name, context.Cause(ctx))
 		}
 	}
 }
@@ -80,28 +81,24 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 // errPayloadLost buries a job whose payload somebody deleted.
 var errPayloadLost = Permanent(errors.New("its payload is gone: somebody deleted the key beside the record"))
 
-// errMissed means that the candidate was not claimed and nothing is wrong:
-// somebody else was faster, or an orphan was put back or buried.
-var errMissed = errors.New("missed")
-
 // take claims one candidate.
 func (q *Queue) take(ctx context.Context, s *coord.Session, c ready.Candidate) (*Claim, error) {
 	e := job.Event{
 		Verb: job.VerbClaim, Now: c.Seen, Nonce: keyspace.NewNonce(),
-		Owner: s.ID(), OwnerRev: s.CreateRevision(), Delay: q.delay(),
+		Owner: s.ID(), OwnerRev: s.CreateRevision(), Delay: q.core.Delay(),
 	}
 	var progress int64
 	if c.Orphan {
 		var err error
 		if progress, err = q.judgeLoss(ctx, c, &e); err != nil {
-			q.index.Settle(c, false)
+			q.core.Index.Settle(c, false)
 			return nil, err
 		}
 	}
 	n, err := job.Transition(c.Record, c.Where, e)
 	if err != nil {
-		q.index.Settle(c, false)
-		return nil, fmt.Errorf("%w: %w", errMissed, err)
+		q.core.Index.Settle(c, false)
+		return nil, fmt.Errorf("%w: %w", queue.ErrMissed, err)
 	}
 	txn, err := q.claimTxn(c, n, job.Owner{ID: e.Owner, Rev: e.OwnerRev}, progress)
 	try := &claimTry{q: q, s: s, c: c, nonce: e.Nonce}
@@ -109,7 +106,7 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c ready.Candidate) (
 		err = inside.Of(s).Track(e.Nonce, try.end)
 	}
 	if err != nil {
-		q.index.Settle(c, false)
+		q.core.Index.Settle(c, false)
 		return nil, fmt.Errorf("claim job %s: %w", c.Record.ID, err)
 	}
 	began := time.Now()
@@ -117,29 +114,29 @@ func (q *Queue) take(ctx context.Context, s *coord.Session, c ready.Candidate) (
 	r, err := try.pending.Wait(ctx)
 	switch {
 	case err == nil:
-		q.index.ClaimTook(time.Since(began))
+		q.core.Index.ClaimTook(time.Since(began))
 		return q.claimed(try, n, r)
 	case errors.Is(err, coord.ErrUnknown):
 		try.leave() //mutant:claim-in-doubt
 	default:
 		inside.Of(s).Book().Untrack(e.Nonce)
-		q.index.Settle(c, false)
+		q.core.Index.Settle(c, false)
 	}
 	return nil, fmt.Errorf("claim job %s: %w", c.Record.ID, err)
 }
 
 func (q *Queue) claimTxn(c ready.Candidate, n job.Next, me job.Owner, progress int64) (etcdkv.Txn, error) {
 	if c.Orphan {
-		return q.txns.Reclaim(c.Snapshot, n, me, c.Config, progress)
+		return q.core.Txns.Reclaim(c.Snapshot, n, me, c.Config, progress)
 	}
-	return q.txns.Claim(c.Snapshot, n, me, c.Config)
+	return q.core.Txns.Claim(c.Snapshot, n, me, c.Config)
 }
 
 // judgeLoss decides whether an orphan's loss counts: not when its attempt had made
 // progress, nor when sessions ended in numbers. The progress revision that it
 // returns joins the Txn's compares.
 func (q *Queue) judgeLoss(ctx context.Context, c ready.Candidate, e *job.Event) (progress int64, err error) {
-	resp, err := q.store.Get(ctx, q.keys.Progress(c.Record.ID))
+	resp, err := q.core.Store.Get(ctx, q.core.Keys.Progress(c.Record.ID))
 	if err != nil {
 		return 0, fmt.Errorf("read progress of job %s: %w", c.Record.ID, err)
 	}
@@ -167,12 +164,12 @@ func (t *claimTry) leave() {
 	}
 	// The session can write no more, and its lease ends the claim: given back in time,
 	// it counts as no loss.
-	if !t.q.behind(func(ctx context.Context) {
+	if !t.q.core.Behind(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		_ = t.end(ctx)
 	}) {
-		t.q.index.Settle(t.c, false)
+		t.q.core.Index.Settle(t.c, false)
 	}
 }
 
@@ -188,7 +185,7 @@ func (t *claimTry) end(ctx context.Context) error {
 	}
 	err := t.q.giveBack(ctx, t.s, t.c.Record.ID, t.nonce, unbegun("the caller had gone, or never had the answer"))
 	if err == nil {
-		t.q.index.Settle(t.c, false)
+		t.q.core.Index.Settle(t.c, false)
 	}
 	return err
 }
@@ -198,19 +195,19 @@ func (q *Queue) claimed(try *claimTry, n job.Next, r lane.Result) (*Claim, error
 	s, c := try.s, try.c
 	if !r.Succeeded {
 		inside.Of(s).Book().Untrack(try.nonce)
-		moved := q.index.Refused(c, r.Get(0))
+		moved := q.core.Index.Refused(c, r.Get(0))
 		if moved && c.Orphan {
-			q.log.Debug("lost the race for an orphan", zap.String("job", c.Record.ID))
+			q.core.Log.Debug("lost the race for an orphan", zap.String("job", c.Record.ID))
 		}
 		if !moved && s.Err() != nil {
 			return nil, s.Err()
 		}
-		return nil, errMissed
+		return nil, queue.ErrMissed
 	}
 	if !n.Claims() {
 		inside.Of(s).Book().Untrack(try.nonce)
-		q.log.Warn("orphan was not claimed again", zap.String("job", c.Record.ID), zap.Int("losses", n.Record.Losses), zap.Bool("dead", n.Where == job.InDead))
-		return nil, errMissed
+		q.core.Log.Warn("orphan was not claimed again", zap.String("job", c.Record.ID), zap.Int("losses", n.Record.Losses), zap.Bool("dead", n.Where == job.InDead))
+		return nil, queue.ErrMissed
 	}
 	claim := q.newClaim(s, job.Snapshot{Record: n.Record, Where: job.InJobs, Rev: r.Revision})
 	i := 1
@@ -225,7 +222,7 @@ func (q *Queue) claimed(try *claimTry, n job.Next, r lane.Result) (*Claim, error
 	if c.Record.Attempt > 0 {
 		claim.notes.load(r.Get(i), claim.job)
 	}
-	claim.unfollow = q.index.Follow(n.Record.ID, r.Revision, claim.moved)
+	claim.unfollow = q.core.Index.Follow(n.Record.ID, r.Revision, claim.moved)
 	if err := inside.Of(s).Keep(try.nonce, claim.giveBack); err != nil {
 		// The session ended between the Txn and here: no work may start.
 		claim.unfollow()
@@ -239,12 +236,12 @@ func (q *Queue) claimed(try *claimTry, n job.Next, r lane.Result) (*Claim, error
 func (q *Queue) newClaim(s *coord.Session, at job.Snapshot) *Claim {
 	c := &Claim{
 		q: q, session: s, at: at,
-		fence:    coord.Fence{Key: q.keys.Job(at.Record.ID), Token: coord.Token(at.Rev), Nonce: at.Record.Nonce},
-		job:      view(at.Record, q.name, job.InJobs, at.Rev, time.Now(), func(string, int64) bool { return true }),
+		fence:    coord.Fence{Key: q.core.Keys.Job(at.Record.ID), Token: coord.Token(at.Rev), Nonce: at.Record.Nonce},
+		job:      view(at.Record, q.core.Name, job.InJobs, at.Rev, time.Now(), func(string, int64) bool { return true }),
 		unfollow: func() {},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())
-	c.closer = claims.NewCloser(nil, "", q.behind)
+	c.closer = claims.NewCloser(nil, "", q.core.Behind)
 	if s != nil {
 		c.closer = claims.NewCloser(inside.Of(s).Book(), at.Record.Nonce, c.behind)
 	}
@@ -255,7 +252,7 @@ func (q *Queue) newClaim(s *coord.Session, at job.Snapshot) *Claim {
 // for as long as the session can. What the end of either cuts short is in the session's
 // book.
 func (c *Claim) behind(f func(ctx context.Context)) bool {
-	return c.q.behind(f) || inside.Of(c.session).Behind(f)
+	return c.q.core.Behind(f) || inside.Of(c.session).Behind(f)
 }
 
 // moved hears of changes of the job behind the claim. What is older, or is the claim
@@ -301,10 +298,4 @@ func (c *Claim) Context(parent context.Context) (context.Context, context.Cancel
 		cancel(context.Canceled)
 		cancelSession()
 	}
-}
-
-// delay is the backoff with fresh dice, drawn here so that transition is pure.
-func (q *Queue) delay() func(n int) time.Duration {
-	b, dice := q.backoff(), rand.Float64()
-	return func(n int) time.Duration { return b.After(n, dice) }
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // A worker that stops waits for no closing write beyond its last moment.
@@ -27,7 +29,7 @@ func TestNoClosingWriteOutlastsTheWorker(t *testing.T) {
 // leaves at the end of its grace has time to arrive, and nothing has more.
 func TestTheLastMomentLeavesRoomForTheLastResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &Worker{q: &Queue{life: t.Context()}, cfg: WorkerConfig{}.withDefaults()}
+		w := &Worker{q: &Queue{core: &queue.Core{Lifetime: queue.Lifetime{Life: t.Context()}}}, cfg: WorkerConfig{}.withDefaults()}
 		w.hard, w.hardStop = context.WithCancelCause(t.Context())
 		defer w.endAtLast()()
 		time.Sleep(time.Hour)
@@ -46,7 +48,7 @@ func TestTheLastMomentLeavesRoomForTheLastResult(t *testing.T) {
 func TestDefaultsFitIntoAPodsTimeToStop(t *testing.T) {
 	const session = 3 * time.Second // see coord.SessionKeeper.Run
 	c := WorkerConfig{}.withDefaults()
-	if sum := c.DrainTimeout + c.Grace + leaveTimeout + session + closeWithin + time.Second; sum > 25*time.Second {
+	if sum := c.DrainTimeout + c.Grace + leaveTimeout + session + queue.CloseWithin + time.Second; sum > 25*time.Second {
 		t.Errorf("a worker with defaults may take %v to stop", sum)
 	}
 }

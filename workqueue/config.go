@@ -23,15 +23,8 @@ type By struct {
 	BreakClaim bool
 }
 
-// inner is who acts, as the record keeps it.
-func (b By) inner() job.By { return job.By{Actor: b.Actor, Reason: b.Reason, BreakClaim: b.BreakClaim} }
-
-func (b By) validate() error {
-	if err := checkText("actor", b.Actor, maxReason); err != nil {
-		return err
-	}
-	return checkText("reason", b.Reason, maxReason)
-}
+// inner is who acts, as the machinery knows it.
+func (b By) inner() job.By { return job.By(b) }
 
 // Pause stops all claiming from the queue: no claim is applied behind it, by any
 // process. Jobs that run go on. Pausing a paused queue only changes who and why.
@@ -41,11 +34,11 @@ func (q *Queue) Pause(ctx context.Context, by By) error { return q.setPaused(ctx
 func (q *Queue) Resume(ctx context.Context, by By) error { return q.setPaused(ctx, false, by) }
 
 func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
-	what := "pause queue " + q.name
+	what := "pause queue " + q.core.Name
 	if !paused {
-		what = "resume queue " + q.name
+		what = "resume queue " + q.core.Name
 	}
-	return q.change(ctx, what, by, func(c *job.QueueConfig) error {
+	return q.core.Change(ctx, what, by.inner(), func(c *job.QueueConfig) error {
 		if c.At.IsZero() || c.Paused != paused { // else it has been so since then
 			c.At = job.Stamp(time.Now())
 		}
@@ -68,9 +61,9 @@ const (
 // everything runs is safe.
 func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
 	if mode != ModeClaim && mode != ModeDispatch {
-		return fmt.Errorf("set mode of queue %s: %w", q.name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
+		return fmt.Errorf("set mode of queue %s: %w", q.core.Name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
 	}
-	return q.change(ctx, "set mode of queue "+q.name, by, func(c *job.QueueConfig) error {
+	return q.core.Change(ctx, "set mode of queue "+q.core.Name, by.inner(), func(c *job.QueueConfig) error {
 		c.Mode = mode
 		if mode == ModeClaim {
 			c.Mode = ""
@@ -78,39 +71,4 @@ func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
 		c.SetBy, c.SetReason, c.SetAt = by.Actor, by.Reason, job.Stamp(time.Now())
 		return nil
 	})
-}
-
-// change writes a changed config, again when somebody else was faster.
-func (q *Queue) change(ctx context.Context, what string, by By, edit func(*job.QueueConfig) error) error {
-	if err := by.validate(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	for range maxTries {
-		resp, err := q.store.Get(ctx, q.keys.Config())
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		c, rev, err := job.ConfigIn(resp.Kvs)
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		if by.Revision != 0 && by.Revision != rev { //mutant:config-shown
-			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", rev, by.Revision))
-		}
-		if err := edit(&c); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		txn, err := q.txns.Configure(c, rev)
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		r, err := q.committer.Do(ctx, txn)
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		if r.Succeeded {
-			return nil
-		}
-	}
-	return conflict(what, fmt.Errorf("others keep changing its config"))
 }

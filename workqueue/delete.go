@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // Delete takes a job away, wherever it is, with all that belongs to it: nothing of it
@@ -16,31 +17,31 @@ import (
 // It returns the job as it was; [ErrNotFound]; [ErrNotApplicable] when the job is
 // claimed; [ErrConflict] when By.Revision is not current.
 func (q *Queue) Delete(ctx context.Context, id string, by By) (*Job, error) {
-	what := fmt.Sprintf("delete: job %s of %s", id, q.name)
+	what := fmt.Sprintf("delete: job %s of %s", id, q.core.Name)
 	if err := keyspace.ValidateName("id", id); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	for range maxTries {
-		l, _, err := q.find(ctx, id)
+	for range queue.MaxTries {
+		l, _, err := q.core.Find(ctx, id)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
 		case l.Record == nil:
 			return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
 		case by.Revision != 0 && by.Revision != l.Rev:
-			return nil, conflict(what, fmt.Errorf("it is at revision %d, not %d", l.Rev, by.Revision))
+			return nil, queue.Conflict(what, fmt.Errorf("it is at revision %d, not %d", l.Rev, by.Revision))
 		case l.Where == job.InJobs && l.Record.Claimed() && !by.BreakClaim:
 			return nil, fmt.Errorf("%s: %w: it is claimed", what, ErrNotApplicable)
 		}
-		r, err := q.committer.Do(ctx, q.txns.Remove(l))
+		r, err := q.core.Committer.Do(ctx, q.core.Txns.Remove(l))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", what, err)
 		case r.Succeeded:
-			return view(l.Record, q.name, l.Where, l.Rev, time.Now(), nobody), nil
+			return view(l.Record, q.core.Name, l.Where, l.Rev, time.Now(), queue.Nobody), nil
 		case by.Revision != 0:
-			return nil, conflict(what, errMoved)
+			return nil, queue.Conflict(what, queue.ErrMoved)
 		}
 	}
-	return nil, conflict(what, errChanging)
+	return nil, queue.Conflict(what, queue.ErrChanging)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/internal/ready"
 )
 
@@ -27,12 +28,12 @@ type dispatching struct {
 
 // run hands jobs out, round after round, whenever something changed.
 func (d *dispatching) run(ctx context.Context) {
-	changed, stop := d.q.index.Listen()
+	changed, stop := d.q.core.Index.Listen()
 	defer stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for bad := 0; ctx.Err() == nil; {
-		assignments, wake := d.q.index.Assignments(d.prefetch, d.ttl)
+		assignments, wake := d.q.core.Index.Assignments(d.prefetch, d.ttl)
 		if len(assignments) > 0 {
 			made, err := d.round(ctx, assignments)
 			if made {
@@ -81,12 +82,12 @@ func (d *dispatching) round(ctx context.Context, assignments []ready.Assignment)
 	for i, s := range units {
 		err := d.settle(ctx, assignments[i].Candidate, s)
 		made = made || err == nil
-		if err != nil && !errors.Is(err, errMissed) {
+		if err != nil && !errors.Is(err, queue.ErrMissed) {
 			trouble = err
 		}
 	}
 	if trouble != nil && ctx.Err() == nil {
-		d.q.log.Warn("assign jobs", zap.Int("of", len(units)), zap.Error(trouble)) // one line for all
+		d.q.core.Log.Warn("assign jobs", zap.Int("of", len(units)), zap.Error(trouble)) // one line for all
 	}
 	return made, trouble
 }
@@ -102,7 +103,7 @@ type sent struct {
 func (d *dispatching) prepare(ctx context.Context, a ready.Assignment) (etcdkv.Txn, error) {
 	e := job.Event{
 		Verb: job.VerbClaim, Now: a.Candidate.Seen, Nonce: keyspace.NewNonce(), Assigned: true,
-		Owner: a.To.ID, OwnerRev: a.To.Rev, Delay: d.q.delay(),
+		Owner: a.To.ID, OwnerRev: a.To.Rev, Delay: d.q.core.Delay(),
 	}
 	var progress int64
 	if a.Candidate.Orphan {
@@ -113,9 +114,9 @@ func (d *dispatching) prepare(ctx context.Context, a ready.Assignment) (etcdkv.T
 	}
 	n, err := job.Transition(a.Candidate.Record, a.Candidate.Where, e)
 	if err != nil {
-		return etcdkv.Txn{}, errMissed
+		return etcdkv.Txn{}, queue.ErrMissed
 	}
-	return d.q.txns.Assign(job.Assignment{
+	return d.q.core.Txns.Assign(job.Assignment{
 		Snapshot: a.Candidate.Snapshot, To: a.To, Orphan: a.Candidate.Orphan, Registered: a.Registered, Config: a.Candidate.Config, Progress: progress,
 	}, n, fenceOf(d.fence))
 }
@@ -124,17 +125,17 @@ func (d *dispatching) prepare(ctx context.Context, a ready.Assignment) (etcdkv.T
 // the event that shows it.
 func (d *dispatching) settle(ctx context.Context, c ready.Candidate, s sent) error {
 	if s.err != nil {
-		d.q.index.Settle(c, false)
+		d.q.core.Index.Settle(c, false)
 		return s.err
 	}
 	r, err := s.pending.Wait(ctx)
 	switch {
 	case err != nil:
-		d.q.index.Settle(c, false)
+		d.q.core.Index.Settle(c, false)
 		return err
 	case !r.Succeeded:
-		d.q.index.Refused(c, r.Get(0))
-		return errMissed
+		d.q.core.Index.Refused(c, r.Get(0))
+		return queue.ErrMissed
 	}
 	return nil
 }

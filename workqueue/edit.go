@@ -3,16 +3,12 @@ package workqueue
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
-	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/internal/usercode"
 )
 
@@ -28,96 +24,36 @@ import (
 // [ErrNotFound]; [ErrNotApplicable] when the job is claimed or over; [ErrConflict] when
 // By.Revision is not current; a [coord.InputError] for what no job can be.
 func (q *Queue) Edit(ctx context.Context, id string, change func(*Params) error, by By) (*Job, error) {
-	return q.retold(ctx, job.VerbEdit, id, by, func(l job.Snapshot, beside job.Beside) (*Job, error) {
-		now := time.Now()
+	var payload []byte
+	l, err := q.core.Retold(ctx, job.VerbEdit, id, by.inner(), func(l job.Snapshot, beside job.Beside) (job.Snapshot, error) {
 		e, err := q.edition(l.Record, beside.Payload, change)
 		if err != nil {
-			return nil, err
+			return job.Snapshot{}, err
 		}
-		n, err := q.intervention(l, job.Event{Verb: job.VerbEdit, Now: now, By: by.inner(), Edit: e})
+		n, err := q.core.Intervention(l, job.Event{Verb: job.VerbEdit, Now: time.Now(), By: by.inner(), Edit: e})
 		if err != nil {
-			return nil, err
+			return job.Snapshot{}, err
 		}
-		txn, err := q.txns.Edit(l, n, e)
+		txn, err := q.core.Txns.Edit(l, n, e)
 		if err != nil {
-			return nil, err
+			return job.Snapshot{}, err
 		}
-		r, err := q.committer.Do(ctx, txn)
+		r, err := q.core.Committer.Do(ctx, txn)
 		switch {
 		case err != nil:
-			return nil, err
+			return job.Snapshot{}, err
 		case !r.Succeeded:
-			return nil, errMissed
+			return job.Snapshot{}, queue.ErrMissed
 		}
-		job := view(n.Record, q.name, n.Where, r.Revision, now, nobody)
-		job.Payload, job.PayloadSize = bytes.Clone(e.Payload), len(e.Payload)
-		return job, nil
+		payload = bytes.Clone(e.Payload)
+		return n.At(r.Revision), nil
 	})
-}
-
-// findBeside is find with what lies beside the record, as of a revision; 0 is now.
-func (q *Queue) findBeside(ctx context.Context, id string, rev int64) (l job.Snapshot, b job.Beside, err error) {
-	asOf := clientv3.WithRev(rev)
-	l, resp, err := q.findAt(ctx, rev, id, clientv3.OpGet(q.keys.Payload(id), asOf), clientv3.OpGet(q.keys.Progress(id), asOf))
-	if err != nil || l.Record == nil {
-		return l, b, err
-	}
-	b.Payload = l.Record.PayloadBytes()
-	if kv := only(resp, 3); kv != nil && l.Record.Beside > 0 {
-		b.Payload = kv.Value
-	}
-	if kv := only(resp, 4); kv != nil {
-		b.Progress, b.ProgressRev = kv.Value, kv.ModRevision
-	}
-	return l, b, nil
-}
-
-// retold tries an intervention that needs what lies beside the record, again when the
-// job moved meanwhile, which try tells by errMissed.
-func (q *Queue) retold(ctx context.Context, v job.Verb, id string, by By, try func(job.Snapshot, job.Beside) (*Job, error)) (*Job, error) {
-	what := fmt.Sprintf("%s: job %s of %s", v, id, q.name)
-	if err := errors.Join(by.validate(), keyspace.ValidateName("id", id)); err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	for range maxTries {
-		l, b, err := q.findBeside(ctx, id, 0)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", what, err)
-		case l.Record == nil:
-			return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
-		case by.Revision != 0 && by.Revision != l.Rev:
-			return nil, conflict(what, fmt.Errorf("it is at revision %d, not %d", l.Rev, by.Revision))
-		}
-		if l.Where != job.InDone && len(b.Payload) < l.Record.Beside {
-			return nil, fmt.Errorf("%s: %w: its payload of %d bytes is gone", what, ErrNotApplicable, l.Record.Beside)
-		}
-		job, err := try(l, b)
-		switch {
-		case errors.Is(err, errMissed) && by.Revision != 0:
-			return nil, conflict(what, errMoved)
-		case errors.Is(err, errMissed):
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", what, err)
-		}
-		return job, nil
-	}
-	return nil, conflict(what, errChanging)
-}
-
-// intervention makes the next record, or tells in which state the job is that does not
-// allow it.
-func (q *Queue) intervention(l job.Snapshot, e job.Event) (job.Next, error) {
-	e.Nonce, e.Token = keyspace.NewNonce(), job.Token(l.Rev)
-	n, err := job.Transition(l.Record, l.Where, e)
 	if err != nil {
-		err = fmt.Errorf("%w: it is %s", ErrNotApplicable, l.Record.State(l.Where, e.Now, func(string, int64) bool { return true }))
-		if l.Where == job.InJobs && l.Record.Claimed() && l.Record.AtMostOnce {
-			err = fmt.Errorf("%w, and may be started at most once", err)
-		}
+		return nil, err
 	}
-	return n, err
+	j := q.jobOf(l)
+	j.Payload, j.PayloadSize = payload, len(payload)
+	return j, nil
 }
 
 // edition asks how the job is to be described, and checks it.

@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // Dedup says what counts as existing when a job is enqueued under an ID. The zero
@@ -85,7 +86,7 @@ type EnqueueResult struct {
 func (q *Queue) Enqueue(ctx context.Context, p Params) (*Job, error) {
 	e, err := q.begin(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
+		return nil, fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
 	}
 	return e.finish(ctx)
 }
@@ -103,10 +104,10 @@ const (
 // they share a priority.
 func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResult, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("enqueue batch to %s: %w", q.name, err)
+		return nil, fmt.Errorf("enqueue batch to %s: %w", q.core.Name, err)
 	}
-	if err := q.backlog.check(q); err != nil {
-		return nil, fmt.Errorf("enqueue batch to %s: %w", q.name, err)
+	if err := q.core.Backlog.Check(q.core); err != nil {
+		return nil, fmt.Errorf("enqueue batch to %s: %w", q.core.Name, err)
 	}
 	results := make([]EnqueueResult, len(items))
 	for start, end := 0, 0; start < len(items); start = end {
@@ -114,7 +115,7 @@ func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResu
 		for bytes := 0; end < len(items) && len(begun) < batchInFlight && bytes < batchBytes; end++ {
 			e, err := q.begin(ctx, items[end])
 			if err != nil {
-				results[end].Err = fmt.Errorf("enqueue to %s: %w", q.name, err)
+				results[end].Err = fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
 			}
 			begun = append(begun, e)
 			bytes += len(items[end].Payload)
@@ -135,11 +136,11 @@ func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResu
 func (q *Queue) EnqueueOps(p Params) (id string, cmps []clientv3.Cmp, ops []clientv3.Op, err error) {
 	e, err := q.prepare(p)
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
+		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
 	}
-	txn, err := q.txns.Enqueue(e.record, p.Payload, job.EnqueueSeen{})
+	txn, err := q.core.Txns.Enqueue(e.record, p.Payload, job.EnqueueSeen{})
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.name, err)
+		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
 	}
 	return e.record.ID, txn.If, txn.Then, nil
 }
@@ -156,7 +157,7 @@ func (q *Queue) prepare(p Params) (*enqueueing, error) {
 	if err := p.validate(q.cfg.MaxPayload); err != nil {
 		return nil, err
 	}
-	return &enqueueing{q: q, p: p, record: job.New(p.description(), q.seq.Add(1), time.Now())}, nil
+	return &enqueueing{q: q, p: p, record: job.New(p.description(), q.core.Seq.Add(1), time.Now())}, nil
 }
 
 // begin hands the first try over, unless ctx has ended already.
@@ -164,18 +165,18 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := q.backlog.check(q); err != nil {
+	if err := q.core.Backlog.Check(q.core); err != nil {
 		return nil, err
 	}
 	e, err := q.prepare(p)
 	if err != nil {
 		return nil, err
 	}
-	txn, err := q.txns.Enqueue(e.record, p.Payload, job.EnqueueSeen{Drawn: p.ID == ""})
+	txn, err := q.core.Txns.Enqueue(e.record, p.Payload, job.EnqueueSeen{Drawn: p.ID == ""})
 	if err != nil {
 		return nil, err
 	}
-	e.pending = q.committer.Go(txn)
+	e.pending = q.core.Committer.Go(txn)
 	return e, nil
 }
 
@@ -183,20 +184,20 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 func (e *enqueueing) finish(ctx context.Context) (*Job, error) {
 	job, err := e.settle(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("enqueue job %s to %s: %w", e.record.ID, e.q.name, err)
+		return nil, fmt.Errorf("enqueue job %s to %s: %w", e.record.ID, e.q.core.Name, err)
 	}
 	return job, nil
 }
 
 // settle tries again with what it read when the ID was used before.
 func (e *enqueueing) settle(ctx context.Context) (*Job, error) {
-	for range maxTries {
+	for range queue.MaxTries {
 		r, err := e.pending.Wait(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if r.Succeeded {
-			job := view(e.record, e.q.name, job.InJobs, r.Revision, time.Now(), nobody)
+			job := view(e.record, e.q.core.Name, job.InJobs, r.Revision, time.Now(), queue.Nobody)
 			job.Payload, job.PayloadSize = e.p.Payload, len(e.p.Payload)
 			return job, nil
 		}
@@ -204,11 +205,11 @@ func (e *enqueueing) settle(ctx context.Context) (*Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		txn, err := e.q.txns.Enqueue(e.record, e.p.Payload, seen)
+		txn, err := e.q.core.Txns.Enqueue(e.record, e.p.Payload, seen)
 		if err != nil {
 			return nil, err
 		}
-		e.pending = e.q.committer.Go(txn)
+		e.pending = e.q.core.Committer.Go(txn)
 	}
 	return nil, fmt.Errorf("%w: others keep using the id", ErrConflict)
 }
@@ -225,12 +226,12 @@ func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValu
 		if old.kv == nil {
 			continue
 		}
-		r, derr := e.q.txns.Decode(old.where, old.kv)
+		r, derr := e.q.core.Txns.Decode(old.where, old.kv)
 		if old.where == job.InJobs || e.p.Dedup == UntilRetained {
 			if derr != nil {
 				return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 			}
-			return seen, &ExistsError{Job: view(r, e.q.name, old.where, old.kv.ModRevision, time.Now(), e.q.presumedAlive(ctx))}
+			return seen, &ExistsError{Job: view(r, e.q.core.Name, old.where, old.kv.ModRevision, time.Now(), e.q.core.PresumedAlive(ctx))}
 		}
 		switch old.where {
 		case job.InDone:
@@ -249,15 +250,3 @@ func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValu
 	e.record.Nonce = keyspace.NewNonce() //mutant:enqueue-again-nonce
 	return seen, nil
 }
-
-// presumedAlive asks etcd whether an owner lives, and presumes so when it does not
-// answer.
-func (q *Queue) presumedAlive(ctx context.Context) func(string, int64) bool {
-	return func(sid string, rev int64) bool {
-		alive, err := q.ownerLives(ctx, sid, rev)
-		return alive || err != nil
-	}
-}
-
-// nobody lives: for records that are not claimed.
-func nobody(string, int64) bool { return false }

@@ -16,18 +16,18 @@ var (
 	// ErrEmpty means that nothing is claimable now.
 	ErrEmpty = errors.New("nothing to claim")
 	// ErrNotFound means that no live, done or dead job has that ID.
-	ErrNotFound = errors.New("no such job")
+	ErrNotFound = job.ErrNotFound
 	// ErrExists matches every [ExistsError].
-	ErrExists = errors.New("the job exists")
+	ErrExists = job.ErrExists
 	// ErrConflict means that the job, or the queue's config, moved since it was looked
 	// at, so nothing was changed. Look again.
-	ErrConflict = errors.New("changed meanwhile")
+	ErrConflict = job.ErrConflict
 	// ErrNotApplicable means that the job is not where the action needs it, such
 	// as a requeue of a live job.
 	ErrNotApplicable = job.ErrNotApplicable
 	// ErrBacklogFull means that etcd's database nears its quota: enqueue again when
 	// it has shrunk, by compaction and defragmentation or by fewer waiting jobs.
-	ErrBacklogFull = errors.New("backlog full: etcd's database nears its quota")
+	ErrBacklogFull = job.ErrBacklogFull
 	// ErrUndecodable means that a record cannot be read; it blocks only itself.
 	ErrUndecodable = job.ErrUndecodable
 	// ErrNewer means that a record is undecodable because a newer program wrote it:
@@ -111,19 +111,6 @@ func Snooze(d time.Duration) error { return &outcomeError{outcome: job.VerbSnooz
 // finds its job pointless.
 func Cancel(err error) error {
 	return &outcomeError{outcome: job.VerbCancel, err: cmp.Or(err, errors.New("cancelled by its handler"))}
-}
-
-// What the conflicts of repairs say.
-var (
-	errMoved    = errors.New("somebody else was faster")
-	errChanging = errors.New("others keep changing it")
-	// errInhabited keeps a queue from being removed.
-	errInhabited = fmt.Errorf("%w: it has jobs or workers", ErrNotApplicable)
-)
-
-// conflict wraps a refusal for somebody who guarded by a revision.
-func conflict(what string, err error) error {
-	return fmt.Errorf("%s: %w: %w", what, ErrConflict, err)
 }
 
 // isSessionOver tells that an error or cause comes from the session's end.

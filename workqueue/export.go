@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // exportVersion is the version of the format of one exported line.
@@ -45,7 +46,7 @@ func (q *Queue) Export(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		x := &exporting{q: q}
 		if err := x.read(ctx); err != nil {
-			yield(nil, fmt.Errorf("export queue %s: %w", q.name, err))
+			yield(nil, fmt.Errorf("export queue %s: %w", q.core.Name, err))
 			return
 		}
 		for _, err := range x.unread {
@@ -80,16 +81,16 @@ func (x *exporting) read(ctx context.Context) error {
 	for try := 0; ; try++ {
 		x.rev, x.rows, x.unread = 0, nil, nil
 		err := x.readOnce(ctx)
-		if err == nil || !isForgotten(err) || try >= maxTries {
+		if err == nil || !queue.IsForgotten(err) || try >= queue.MaxTries {
 			return err
 		}
 	}
 }
 
 func (x *exporting) readOnce(ctx context.Context) error {
-	for _, d := range directoriesOf(x.q.store.Keys(), x.q.name) {
+	for _, d := range directoriesOf(x.q.core.Store.Keys(), x.q.core.Name) {
 		first := len(x.rows)
-		at, err := x.q.store.Scan(ctx, d.prefix, x.rev, func(kvs []*mvccpb.KeyValue) bool {
+		at, err := x.q.core.Store.Scan(ctx, d.prefix, x.rev, func(kvs []*mvccpb.KeyValue) bool {
 			for _, kv := range kvs {
 				x.take(d.where, kv)
 			}
@@ -112,7 +113,7 @@ func (x *exporting) readOnce(ctx context.Context) error {
 }
 
 func (x *exporting) take(where job.Place, kv *mvccpb.KeyValue) {
-	r, err := x.q.txns.Decode(where, kv)
+	r, err := x.q.core.Txns.Decode(where, kv)
 	if err != nil {
 		x.unread = append(x.unread, fmt.Errorf("read %s: %w", kv.Key, err))
 		return
@@ -129,7 +130,7 @@ const exportAtOnce = 16
 func (x *exporting) yield(ctx context.Context, group []exportRow, yield func([]byte, error) bool) bool {
 	beside, err := x.beside(ctx, group)
 	if err != nil {
-		yield(nil, fmt.Errorf("export queue %s: read what lies beside job %s and those after it: %w", x.q.name, group[0].Record.ID, err))
+		yield(nil, fmt.Errorf("export queue %s: read what lies beside job %s and those after it: %w", x.q.core.Name, group[0].Record.ID, err))
 		return false
 	}
 	for i, row := range group {
@@ -143,7 +144,7 @@ func (x *exporting) yield(ctx context.Context, group []exportRow, yield func([]b
 		}
 		line, err := x.q.exportLine(row.Snapshot, beside[i].Beside)
 		if err != nil {
-			yield(nil, fmt.Errorf("export queue %s: job %s: %w", x.q.name, row.Record.ID, err))
+			yield(nil, fmt.Errorf("export queue %s: job %s: %w", x.q.core.Name, row.Record.ID, err))
 			return false
 		}
 		beside[i] = exportBeside{}
@@ -165,7 +166,7 @@ type exportBeside struct {
 // that is compacted.
 func (x *exporting) beside(ctx context.Context, group []exportRow) ([]exportBeside, error) {
 	all, err := x.besideAt(ctx, group, x.rev)
-	if isForgotten(err) {
+	if queue.IsForgotten(err) {
 		return x.besideAt(ctx, group, 0)
 	}
 	return all, err
@@ -182,19 +183,19 @@ func (x *exporting) besideAt(ctx context.Context, group []exportRow, rev int64) 
 			continue
 		}
 		first[i] = len(gets)
-		gets = append(gets, clientv3.OpGet(x.q.txns.Key(row.Where, id), asOf),
-			clientv3.OpGet(x.q.keys.Payload(id), asOf), clientv3.OpGet(x.q.keys.Progress(id), asOf))
+		gets = append(gets, clientv3.OpGet(x.q.core.Txns.Key(row.Where, id), asOf),
+			clientv3.OpGet(x.q.core.Keys.Payload(id), asOf), clientv3.OpGet(x.q.core.Keys.Progress(id), asOf))
 	}
 	if len(gets) == 0 {
 		return all, nil
 	}
-	resp, err := x.q.store.Read(ctx, gets...)
+	resp, err := x.q.core.Store.Read(ctx, gets...)
 	if err != nil {
 		return nil, err
 	}
 	for i, n := range first {
-		all[i].same = group[i].IsFrom(only(resp, n))
-		all[i].Payload, all[i].Progress = only(resp, n+1).GetValue(), only(resp, n+2).GetValue()
+		all[i].same = group[i].IsFrom(queue.Only(resp, n))
+		all[i].Payload, all[i].Progress = queue.Only(resp, n+1).GetValue(), queue.Only(resp, n+2).GetValue()
 	}
 	return all, nil
 }
@@ -206,7 +207,7 @@ func (q *Queue) exportLine(l job.Snapshot, b job.Beside) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	line := exported{Version: exportVersion, Queue: q.name, Where: places[l.Where]}
+	line := exported{Version: exportVersion, Queue: q.core.Name, Where: places[l.Where]}
 	if line.Record, err = without(value, "w"); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/internal/ready"
 )
 
@@ -33,7 +34,7 @@ func TestAClaimHearsOfAnotherHistory(t *testing.T) {
 	}
 	for _, before := range []bool{true, false} { // is it followed
 		x := ready.NewIndex(txns.Space, "q")
-		q := &Queue{name: "q", keys: txns.Keys, index: x}
+		q := &Queue{core: &queue.Core{Name: "q", Keys: txns.Keys, Index: x}}
 		c := q.newClaim(nil, job.Snapshot{Record: r, Where: job.InJobs, Rev: 10})
 		x.FeedJobs().Reset([]*mvccpb.KeyValue{mine}, 10)
 		if before {
@@ -86,13 +87,13 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client.Put(t.Context(), q.keys.Job(r.ID), string(value))
+	resp, err := client.Put(t.Context(), q.core.Keys.Job(r.ID), string(value))
 	if err != nil {
 		t.Fatal(err)
 	}
 	other := *r
 	other.Nonce = keyspace.NewNonce()
-	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: &other, Where: job.InJobs, Rev: resp.Header.Revision}, true); !errors.Is(err, errMissed) {
+	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: &other, Where: job.InJobs, Rev: resp.Header.Revision}, true); !errors.Is(err, queue.ErrMissed) {
 		t.Errorf("got %v, %v for a claim of another history", c, err)
 		if c != nil {
 			inside.Of(s).Book().Untrack(other.Nonce)
@@ -219,9 +220,9 @@ func (w *rolledBack) run(cfg WorkerConfig) {
 // shows waits until the worker's index shows something.
 func (w *rolledBack) shows(what string, cond func(*ready.Index) bool) {
 	w.t.Helper()
-	changed, stop := w.q.index.Listen()
+	changed, stop := w.q.core.Index.Listen()
 	defer stop()
-	for !cond(w.q.index) {
+	for !cond(w.q.core.Index) {
 		select {
 		case <-changed:
 		case <-w.ctx.Done():

@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // ImportBatch puts jobs back that [Queue.Export] wrote, whatever queue they came
@@ -55,7 +56,7 @@ func (q *Queue) importTogether(ctx context.Context, lines [][]byte, errs []error
 	under := make([]*importing, len(lines))
 	for i, line := range lines {
 		if under[i], errs[i] = q.beginImport(ctx, line, by); errs[i] != nil {
-			errs[i] = fmt.Errorf("import to %s: %w", q.name, errs[i])
+			errs[i] = fmt.Errorf("import to %s: %w", q.core.Name, errs[i])
 		}
 	}
 	for i, im := range under {
@@ -63,7 +64,7 @@ func (q *Queue) importTogether(ctx context.Context, lines [][]byte, errs []error
 			continue
 		}
 		if err := im.settle(ctx, replace); err != nil {
-			errs[i] = fmt.Errorf("import job %s to %s: %w", im.record.ID, q.name, err)
+			errs[i] = fmt.Errorf("import job %s to %s: %w", im.record.ID, q.core.Name, err)
 		}
 	}
 }
@@ -83,7 +84,7 @@ func (q *Queue) beginImport(ctx context.Context, line []byte, by By) (*importing
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := errors.Join(by.validate(), q.backlog.check(q)); err != nil {
+	if err := errors.Join(by.inner().Validate(), q.core.Backlog.Check(q.core)); err != nil {
 		return nil, err
 	}
 	im := &importing{q: q}
@@ -93,7 +94,7 @@ func (q *Queue) beginImport(ctx context.Context, line []byte, by By) (*importing
 	if err := im.unclaim(by); err != nil {
 		return nil, err
 	}
-	im.record.Seq = q.seq.Add(1)
+	im.record.Seq = q.core.Seq.Add(1)
 	return im, im.send(ctx, job.ImportSeen{})
 }
 
@@ -164,7 +165,7 @@ func (im *importing) check() error {
 	if err := json.Unmarshal(im.line.Progress, &n); err != nil {
 		return fmt.Errorf("its progress cannot be read: %w", err)
 	}
-	if err := errors.Join(checkSize("progress", len(n.ProgressBytes()), maxProgress), checkSize("checkpoint", len(n.CheckpointBytes()), maxProgress)); err != nil {
+	if err := errors.Join(job.CheckSize("progress", len(n.ProgressBytes()), job.MaxProgress), job.CheckSize("checkpoint", len(n.CheckpointBytes()), job.MaxProgress)); err != nil {
 		return err
 	}
 	n.Nonce = keyspace.NewNonce()
@@ -185,21 +186,21 @@ func (im *importing) checkLimits() error {
 	if err := paramsOf(im.record.Description(payload)).validate(limit); err != nil {
 		return err
 	}
-	return checkSize("result", len(im.record.ResultBytes()), MaxResult)
+	return job.CheckSize("result", len(im.record.ResultBytes()), MaxResult)
 }
 
 // send hands a try over.
 func (im *importing) send(ctx context.Context, seen job.ImportSeen) (err error) {
 	if im.where == job.InDone {
-		if im.lease, err = im.q.retention.lease(ctx, im.record.Size()); err != nil {
+		if im.lease, err = im.q.core.Retention.Lease(ctx, im.record.Size()); err != nil {
 			return err
 		}
 	}
-	txn, err := im.q.txns.Restore(im.restored(), seen)
+	txn, err := im.q.core.Txns.Restore(im.restored(), seen)
 	if err != nil {
 		return err
 	}
-	im.pending = im.q.committer.Go(txn)
+	im.pending = im.q.core.Committer.Go(txn)
 	return nil
 }
 
@@ -210,7 +211,7 @@ func (im *importing) restored() job.Restored {
 
 // settle waits for the outcome, and tries again over what makes way.
 func (im *importing) settle(ctx context.Context, replace bool) error {
-	for range maxTries {
+	for range queue.MaxTries {
 		r, err := im.pending.Wait(ctx)
 		var seen job.ImportSeen
 		switch {
@@ -221,7 +222,7 @@ func (im *importing) settle(ctx context.Context, replace bool) error {
 				return err
 			}
 		case im.lease != clientv3.NoLease && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound):
-			im.q.retention.lost(im.lease)
+			im.q.core.Retention.Lost(im.lease)
 		default:
 			return err
 		}
@@ -240,7 +241,7 @@ func (im *importing) judge(ctx context.Context, r lane.Result, replace bool) (se
 		if kv == nil {
 			continue
 		}
-		old, derr := im.q.txns.Decode(where, kv)
+		old, derr := im.q.core.Txns.Decode(where, kv)
 		if derr != nil {
 			return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 		}
@@ -254,5 +255,5 @@ func (im *importing) judge(ctx context.Context, r lane.Result, replace bool) (se
 }
 
 func (q *Queue) viewOf(ctx context.Context, r *job.Record, where job.Place, kv *mvccpb.KeyValue) *Job {
-	return view(r, q.name, where, kv.ModRevision, time.Now(), q.presumedAlive(ctx))
+	return view(r, q.core.Name, where, kv.ModRevision, time.Now(), q.core.PresumedAlive(ctx))
 }

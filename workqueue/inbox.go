@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/mirror"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // inbox is what a dispatcher assigned to one session, and nearly all that its worker
@@ -56,7 +57,7 @@ var _, _ mirror.Sink = (*inbox)(nil), ownEntry{}
 
 func newInbox(q *Queue, s *coord.Session) *inbox {
 	return &inbox{
-		keys: q.keys, sid: s.ID(), prefix: q.keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		keys: q.core.Keys, sid: s.ID(), prefix: q.core.Keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		keep: func(at job.Snapshot) {
 			// A session that is over keeps nothing: its lease ends the claim.
 			_ = inside.Of(s).Keep(at.Record.Nonce, func(ctx context.Context) error {
@@ -277,8 +278,8 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at job.Snap
 	c := q.newClaim(s, at)
 	if listed || at.Record.Beside > 0 || at.Record.Attempt > 1 {
 		id := at.Record.ID
-		resp, err := q.store.Read(ctx, clientv3.OpGet(c.fence.Key),
-			clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)))
+		resp, err := q.core.Store.Read(ctx, clientv3.OpGet(c.fence.Key),
+			clientv3.OpGet(q.core.Keys.Payload(id)), clientv3.OpGet(q.core.Keys.Progress(id)))
 		if err != nil {
 			return nil, fmt.Errorf("read job %s: %w", id, err)
 		}
@@ -289,7 +290,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at job.Snap
 			return nil
 		}
 		if !at.IsFrom(read(0)) { //mutant:inbox-beside
-			return nil, errMissed
+			return nil, queue.ErrMissed
 		}
 		if payload := read(1); at.Record.Beside > 0 && payload != nil {
 			c.job.Payload = payload.Value

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // Get returns the job of that ID, live, done or dead, with its payload, progress
@@ -20,7 +21,7 @@ import (
 func (q *Queue) Get(ctx context.Context, id string) (*Job, error) {
 	j, _, err := q.look(ctx, id, 0, true)
 	if err != nil {
-		return nil, fmt.Errorf("get job %s of %s: %w", id, q.name, err)
+		return nil, fmt.Errorf("get job %s of %s: %w", id, q.core.Name, err)
 	}
 	return j, nil
 }
@@ -35,7 +36,7 @@ func (q *Queue) look(ctx context.Context, id string, at int64, owners bool) (*Jo
 	for try := 0; ; try++ {
 		j, seen, err := q.lookOnce(ctx, id, at, owners)
 		// Of an owner it is asked at the same revision, which may just have been compacted.
-		if err == nil || at != 0 || !isForgotten(err) || try >= 2 {
+		if err == nil || at != 0 || !queue.IsForgotten(err) || try >= 2 {
 			return j, seen, err
 		}
 	}
@@ -46,7 +47,7 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) 
 		return nil, looked{}, err
 	}
 	asOf := clientv3.WithRev(at)
-	l, resp, err := q.findAt(ctx, at, id, clientv3.OpGet(q.keys.Payload(id), asOf), clientv3.OpGet(q.keys.Progress(id), asOf))
+	l, resp, err := q.core.FindAt(ctx, at, id, clientv3.OpGet(q.core.Keys.Payload(id), asOf), clientv3.OpGet(q.core.Keys.Progress(id), asOf))
 	if err != nil {
 		return nil, looked{}, err
 	}
@@ -58,13 +59,13 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) 
 	if l.Record.Claimed() && owners {
 		// As of the same revision: an owner that has closed the job since, and ended, left
 		// no orphan.
-		alive, err := q.ownerLives(ctx, l.Record.Owner, l.Record.OwnerRev, clientv3.WithRev(seen.rev))
+		alive, err := q.core.OwnerLives(ctx, l.Record.Owner, l.Record.OwnerRev, clientv3.WithRev(seen.rev))
 		if err != nil {
 			return nil, looked{}, err
 		}
 		lives = func(string, int64) bool { return alive }
 	}
-	j := view(l.Record, q.name, l.Where, l.Rev, time.Now(), lives)
+	j := view(l.Record, q.core.Name, l.Where, l.Rev, time.Now(), lives)
 	if kvs := resp.Responses[3].GetResponseRange().Kvs; len(kvs) == 1 && l.Record.Beside > 0 {
 		j.Payload = kvs[0].Value
 	}
@@ -75,29 +76,6 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) 
 		}
 	}
 	return j, seen, nil
-}
-
-// find is locate, which refuses a record that names another job than its key.
-func (q *Queue) find(ctx context.Context, id string, more ...clientv3.Op) (job.Snapshot, *clientv3.TxnResponse, error) {
-	return q.findAt(ctx, 0, id, more...)
-}
-
-func (q *Queue) findAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (job.Snapshot, *clientv3.TxnResponse, error) {
-	l, resp, err := q.locateAt(ctx, rev, id, more...)
-	if err == nil && l.Record != nil && l.Record.ID != id {
-		return job.Snapshot{}, nil, fmt.Errorf("%w: %s names job %q", ErrUndecodable, q.txns.Key(l.Where, id), l.Record.ID)
-	}
-	return l, resp, err
-}
-
-// ownerLives asks etcd whether a claim's owner has its session.
-func (q *Queue) ownerLives(ctx context.Context, sid string, rev int64, opts ...clientv3.OpOption) (bool, error) {
-	key := q.store.Keys().Session(sid)
-	resp, err := q.store.Get(ctx, key, opts...)
-	if err != nil {
-		return false, unreadable(key, err)
-	}
-	return len(resp.Kvs) == 1 && resp.Kvs[0].CreateRevision == rev, nil
 }
 
 // ReadKey makes j the job in a key of jobs, done or dead, for those who watch or read
@@ -130,13 +108,13 @@ func (j *Job) ReadKey(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (bool, error)
 // Refusals returns the evidence of refused late writes, by job ID, as far as it is
 // retained: the last one of each job.
 func (q *Queue) Refusals(ctx context.Context) (map[string]Refusal, error) {
-	resp, err := q.store.List(ctx, q.keys.RefusedWrites())
+	resp, err := q.core.Store.List(ctx, q.core.Keys.RefusedWrites())
 	if err != nil {
-		return nil, fmt.Errorf("list refused writes of %s: %w", q.name, err)
+		return nil, fmt.Errorf("list refused writes of %s: %w", q.core.Name, err)
 	}
 	found := map[string]Refusal{}
 	for _, kv := range resp.Kvs {
-		if id, r, ok := refusalIn(q.store.Keys(), kv); ok {
+		if id, r, ok := refusalIn(q.core.Store.Keys(), kv); ok {
 			found[id] = r
 		}
 	}
@@ -152,8 +130,8 @@ func refusalIn(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (id string, r Refusa
 // Undecodable returns the keys of live records that cannot be read, with why, as
 // the mirror shows them. They block nothing but themselves.
 func (q *Queue) Undecodable(ctx context.Context) (map[string]error, error) {
-	if err := q.sync(ctx); err != nil {
+	if err := q.core.Mirrors.Sync(ctx); err != nil {
 		return nil, err
 	}
-	return q.index.Unreadable(), nil
+	return q.core.Index.Unreadable(), nil
 }

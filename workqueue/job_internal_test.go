@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/job/jobtest"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 func TestViewNamesTheState(t *testing.T) {
@@ -17,15 +18,15 @@ func TestViewNamesTheState(t *testing.T) {
 		last  string
 		want  State
 	}{
-		{"open, due", nobody, job.OutcomeFailed, StateReady},
-		{"open, later", nobody, job.OutcomeFailed, StateRetry},
-		{"open, later", nobody, job.OutcomeLost, StateRetry},
-		{"open, later", nobody, job.OutcomeSnoozed, StateScheduled},
-		{"open, later", nobody, "", StateScheduled},
+		{"open, due", queue.Nobody, job.OutcomeFailed, StateReady},
+		{"open, later", queue.Nobody, job.OutcomeFailed, StateRetry},
+		{"open, later", queue.Nobody, job.OutcomeLost, StateRetry},
+		{"open, later", queue.Nobody, job.OutcomeSnoozed, StateScheduled},
+		{"open, later", queue.Nobody, "", StateScheduled},
 		{"claimed", alive, "", StateClaimed},
-		{"claimed", nobody, "", StateOrphan},
-		{"done", nobody, "", StateDone},
-		{"dead", nobody, "", StateDead},
+		{"claimed", queue.Nobody, "", StateOrphan},
+		{"done", queue.Nobody, "", StateDone},
+		{"dead", queue.Nobody, "", StateDead},
 	} {
 		r, where := jobtest.In(tc.state)
 		if r.Attempts = nil; tc.last != "" {
@@ -41,7 +42,7 @@ func TestViewNamesTheState(t *testing.T) {
 	}
 	r, where := jobtest.In("done")
 	r.Outcome = job.OutcomeCancelled
-	if got := view(r, "q", where, 1, jobtest.Now, nobody).State; got != StateCancelled {
+	if got := view(r, "q", where, 1, jobtest.Now, queue.Nobody).State; got != StateCancelled {
 		t.Errorf("got %s, want cancelled", got)
 	}
 	for _, s := range allStates {
@@ -60,7 +61,7 @@ func TestASnapshotSharesNothingWithTheRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := view(r, "q", job.InDone, 1, jobtest.Now, nobody)
+	j := view(r, "q", job.InDone, 1, jobtest.Now, queue.Nobody)
 	clear(j.Payload)
 	clear(j.Result)
 	clear(j.Labels)

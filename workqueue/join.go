@@ -34,7 +34,7 @@ func inTheWay(ctx context.Context, q *Queue, j job.JoinedOps, own etcdkv.Fence, 
 			if err != nil {
 				return fmt.Errorf("%w: job %s in queue %s, but it cannot be read: %w", ErrExists, p.ID, p.Queue, err)
 			}
-			return &ExistsError{Job: view(rec, p.Queue, where, kv.ModRevision, time.Now(), q.presumedAlive(ctx))}
+			return &ExistsError{Job: view(rec, p.Queue, where, kv.ModRevision, time.Now(), q.core.PresumedAlive(ctx))}
 		}
 	}
 	return nil

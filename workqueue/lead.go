@@ -46,7 +46,7 @@ func NewDispatcher(q *Queue, cfg DispatcherConfig) (*Dispatcher, error) {
 		cfg.Identity = q.cfg.Identity
 	}
 	e, err := election.New(q.client, election.Config{
-		Name: q.DispatcherElection(), Root: q.cfg.Root, Identity: cfg.Identity, TTL: cfg.TTL, Logger: q.log,
+		Name: q.DispatcherElection(), Root: q.cfg.Root, Identity: cfg.Identity, TTL: cfg.TTL, Logger: q.core.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("new dispatcher: %w", err)
@@ -55,7 +55,7 @@ func NewDispatcher(q *Queue, cfg DispatcherConfig) (*Dispatcher, error) {
 }
 
 // DispatcherElection is the name of the election whose leader dispatches the queue.
-func (q *Queue) DispatcherElection() string { return q.keys.DispatcherElection() }
+func (q *Queue) DispatcherElection() string { return q.core.Keys.DispatcherElection() }
 
 // Run stands for dispatcher until ctx ends, and dispatches while it leads. It
 // returns nil after a clean stop, which hands over to a standby at once. It survives
@@ -81,7 +81,7 @@ func (d *Dispatcher) Healthz(r *http.Request) error { return d.e.Healthz(r) }
 
 // dispatch is one term.
 func (q *Queue) dispatch(ctx context.Context, t *election.Term, prefetch int) error {
-	release, err := q.needJobs(ctx)
+	release, err := q.core.Mirrors.NeedJobs(ctx)
 	if err != nil {
 		return err
 	}

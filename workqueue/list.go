@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/internal/usercode"
 )
 
@@ -99,7 +100,7 @@ func (f Filter) byHead() bool { return len(f.Labels) == 0 && f.Match == nil }
 // cannot be read is yielded as an error, which matches [ErrUndecodable], and the
 // listing goes on; any other error ends it.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
-	return listJobs(ctx, q.store, []string{q.name}, f)
+	return listJobs(ctx, q.core.Store, []string{q.core.Name}, f)
 }
 
 // List is [Queue.List] of several queues, one after the other; the limit is one for
@@ -253,17 +254,9 @@ func prefixesOf(all []*listing) (prefixes []string) {
 // sessions need not be readable.
 func owners(ctx context.Context, store *etcdkv.Store, all []*listing) (func(string, int64) bool, int64, error) {
 	if !slices.ContainsFunc(all, func(l *listing) bool { return l.f.wantsOwners(l.where) }) {
-		return nobody, 0, nil
+		return queue.Nobody, 0, nil
 	}
 	return liveOwners(ctx, store) // at that revision: no owner came or went in between
-}
-
-// unreadable names what could not be read, for whoever has to grant it.
-func unreadable(prefix string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("read %s: %w", prefix, err)
 }
 
 // full tells that nothing better can come: dead and done jobs come in their order.
@@ -376,7 +369,7 @@ func liveOwners(ctx context.Context, store *etcdkv.Store) (func(string, int64) b
 	prefix := store.Keys().Sessions()
 	resp, err := store.List(ctx, prefix)
 	if err != nil {
-		return nil, 0, unreadable(prefix, err)
+		return nil, 0, queue.Unreadable(prefix, err)
 	}
 	created := map[string]int64{}
 	for _, kv := range resp.Kvs {

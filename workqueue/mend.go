@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // Decode reads the record of a job of any queue, live, done or dead, as it was found
@@ -54,14 +55,14 @@ func (q *Queue) Bury(ctx context.Context, id string, by By) (*Job, error) {
 // when a newer program could read it ([ErrNewer] too), when it is too large, or when
 // there is a dead letter of that ID already.
 func (q *Queue) Salvage(ctx context.Context, id string, by By) (*Job, error) {
-	what := fmt.Sprintf("salvage: job %s of %s", id, q.name)
-	if err := errors.Join(by.validate(), keyspace.ValidateName("id", id)); err != nil {
+	what := fmt.Sprintf("salvage: job %s of %s", id, q.core.Name)
+	if err := errors.Join(by.inner().Validate(), keyspace.ValidateName("id", id)); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if by.Revision <= 0 {
 		return nil, fmt.Errorf("%s: %w", what, &coord.InputError{Field: "revision", Value: fmt.Sprint(by.Revision), Reason: "it is that of the record that was seen"})
 	}
-	resp, err := q.store.Read(ctx, clientv3.OpGet(q.keys.Job(id)), clientv3.OpGet(q.keys.Done(id)), clientv3.OpGet(q.keys.Dead(id)))
+	resp, err := q.core.Store.Read(ctx, clientv3.OpGet(q.core.Keys.Job(id)), clientv3.OpGet(q.core.Keys.Done(id)), clientv3.OpGet(q.core.Keys.Dead(id)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
@@ -77,11 +78,11 @@ func (q *Queue) Salvage(ctx context.Context, id string, by By) (*Job, error) {
 	if found == 0 {
 		return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
-	return nil, conflict(what, fmt.Errorf("it is not at revision %d any more", by.Revision))
+	return nil, queue.Conflict(what, fmt.Errorf("it is not at revision %d any more", by.Revision))
 }
 
 func (q *Queue) salvage(ctx context.Context, what, id string, where job.Place, kv *mvccpb.KeyValue, by By) (*Job, error) {
-	_, why := q.txns.Decode(where, kv)
+	_, why := q.core.Txns.Decode(where, kv)
 	switch {
 	case why == nil:
 		return nil, fmt.Errorf("%s: %w: it can be read", what, ErrNotApplicable)
@@ -92,20 +93,20 @@ func (q *Queue) salvage(ctx context.Context, what, id string, where job.Place, k
 	}
 	e := job.Event{Now: time.Now(), Nonce: keyspace.NewNonce(), By: by.inner()}
 	r := job.Salvaged(id, kv.Value, why, e)
-	txn, err := q.txns.Salvage(kv, where, r)
+	txn, err := q.core.Txns.Salvage(kv, where, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	done, err := q.committer.Do(ctx, txn)
+	done, err := q.core.Committer.Do(ctx, txn)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", what, err)
 	case done.Succeeded:
-		return view(r, q.name, job.InDead, done.Revision, e.Now, nobody), nil
+		return view(r, q.core.Name, job.InDead, done.Revision, e.Now, queue.Nobody), nil
 	case done.Get(1) != nil:
 		return nil, fmt.Errorf("%s: %w: there is a dead letter of that id already", what, ErrNotApplicable)
 	}
-	return nil, conflict(what, errMoved)
+	return nil, queue.Conflict(what, queue.ErrMoved)
 }
 
 // maxSalvage bounds what is kept of a record, in bytes, so that its base64 fits.

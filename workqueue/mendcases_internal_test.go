@@ -56,19 +56,19 @@ func TestDecodeKnowsItsQueuesRecords(t *testing.T) {
 		state      State
 		err        error
 	}{
-		"claimed":            {q.keys.Job("x"), string(value), nil, StateClaimed, nil},
-		"orphan":             {q.keys.Job("x"), string(value), gone, StateOrphan, nil},
-		"dead":               {q.keys.Dead("x"), string(value), nil, StateDead, nil},
-		"done":               {q.keys.Done("x"), string(value), nil, StateDone, nil},
-		"garbage":            {q.keys.Job("x"), "garbage", nil, "", ErrUndecodable},
-		"newer":              {q.keys.Job("x"), `{"w":"` + jobtest.Nonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
-		"another job's":      {q.keys.Job("y"), string(value), nil, "", ErrUndecodable},
-		"no key of a job":    {q.keys.Config(), string(value), nil, "", coord.ErrInvalid},
-		"another queue's":    {q.store.Keys().Queue("p").Job("x"), string(value), nil, StateClaimed, nil},
-		"in the wrong shard": {q.keys.Jobs() + "zz/x", string(value), nil, "", coord.ErrInvalid},
+		"claimed":            {q.core.Keys.Job("x"), string(value), nil, StateClaimed, nil},
+		"orphan":             {q.core.Keys.Job("x"), string(value), gone, StateOrphan, nil},
+		"dead":               {q.core.Keys.Dead("x"), string(value), nil, StateDead, nil},
+		"done":               {q.core.Keys.Done("x"), string(value), nil, StateDone, nil},
+		"garbage":            {q.core.Keys.Job("x"), "garbage", nil, "", ErrUndecodable},
+		"newer":              {q.core.Keys.Job("x"), `{"w":"` + jobtest.Nonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
+		"another job's":      {q.core.Keys.Job("y"), string(value), nil, "", ErrUndecodable},
+		"no key of a job":    {q.core.Keys.Config(), string(value), nil, "", coord.ErrInvalid},
+		"another queue's":    {q.core.Store.Keys().Queue("p").Job("x"), string(value), nil, StateClaimed, nil},
+		"in the wrong shard": {q.core.Keys.Jobs() + "zz/x", string(value), nil, "", coord.ErrInvalid},
 		"elsewhere":          {"/elsewhere", string(value), nil, "", coord.ErrInvalid},
 	} {
-		j, err := (Queues{client, q.store.Keys().Root()}).Decode(&mvccpb.KeyValue{Key: []byte(tc.key), Value: []byte(tc.value), ModRevision: 7}, tc.lives)
+		j, err := (Queues{client, q.core.Store.Keys().Root()}).Decode(&mvccpb.KeyValue{Key: []byte(tc.key), Value: []byte(tc.value), ModRevision: 7}, tc.lives)
 		if !errors.Is(err, tc.err) || (j == nil) != (tc.err != nil) {
 			t.Errorf("%s: %+v, %v", name, j, err)
 		} else if j != nil && (j.State != tc.state || j.ID != "x" || j.Revision != 7) {
@@ -94,13 +94,13 @@ func TestSalvageAndBuryActOnWhatWasSeen(t *testing.T) {
 		return resp.Header.Revision
 	}
 	by := func(rev int64) By { return By{Actor: "ann", Reason: "because", Revision: rev} }
-	old := put(q.keys.Job("x"), "garbage")
-	rev := put(q.keys.Job("x"), "more garbage")
-	readable := put(q.keys.Job("y"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"y"}`)
-	newer := put(q.keys.Job("z"), `{"w":"`+jobtest.Nonce+`","v":3,"id":"z"}`)
-	huge := put(q.keys.Job("h"), strings.Repeat("x", maxSalvage+1))
-	twice := put(q.keys.Job("t"), "garbage")
-	put(q.keys.Dead("t"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"t"}`)
+	old := put(q.core.Keys.Job("x"), "garbage")
+	rev := put(q.core.Keys.Job("x"), "more garbage")
+	readable := put(q.core.Keys.Job("y"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"y"}`)
+	newer := put(q.core.Keys.Job("z"), `{"w":"`+jobtest.Nonce+`","v":3,"id":"z"}`)
+	huge := put(q.core.Keys.Job("h"), strings.Repeat("x", maxSalvage+1))
+	twice := put(q.core.Keys.Job("t"), "garbage")
+	put(q.core.Keys.Dead("t"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"t"}`)
 	for name, tc := range map[string]struct {
 		id  string
 		rev int64

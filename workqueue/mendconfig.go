@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // MendConfig replaces a config of the queue that cannot be read. The new one pauses
@@ -16,35 +17,35 @@ import (
 // It returns [ErrConflict] when the config moved, and [ErrNotApplicable] when it can be
 // read.
 func (q *Queue) MendConfig(ctx context.Context, by By) error {
-	what := "mend the config of queue " + q.name
-	if err := by.validate(); err != nil {
+	what := "mend the config of queue " + q.core.Name
+	if err := by.inner().Validate(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if by.Revision <= 0 {
 		return fmt.Errorf("%s: %w", what, &coord.InputError{Field: "revision", Value: fmt.Sprint(by.Revision), Reason: "it is that of the config that was seen"})
 	}
-	resp, err := q.store.Get(ctx, q.keys.Config())
+	resp, err := q.core.Store.Get(ctx, q.core.Keys.Config())
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if len(resp.Kvs) == 0 || resp.Kvs[0].ModRevision != by.Revision {
-		return conflict(what, fmt.Errorf("it is not at revision %d any more", by.Revision))
+		return queue.Conflict(what, fmt.Errorf("it is not at revision %d any more", by.Revision))
 	}
 	if _, err := job.DecodeConfig(resp.Kvs[0].Value); err == nil {
 		return fmt.Errorf("%s: %w: it can be read", what, ErrNotApplicable)
 	}
 	c := job.SalvagedConfig(resp.Kvs[0].Value)
 	c.Paused, c.Actor, c.Reason, c.At = true, by.Actor, by.Reason, job.Stamp(time.Now())
-	txn, err := q.txns.Configure(c, by.Revision)
+	txn, err := q.core.Txns.Configure(c, by.Revision)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	r, err := q.committer.Do(ctx, txn)
+	r, err := q.core.Committer.Do(ctx, txn)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	case !r.Succeeded:
-		return conflict(what, errMoved)
+		return queue.Conflict(what, queue.ErrMoved)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // repair is what the request of an operator who repairs was made of.
@@ -175,7 +176,7 @@ func stageExport(p *play, words []string) (string, error) {
 		return "", cannot("it is not there, or has something beside")
 	}
 	h := p.homeOf(words[0])
-	q := &Queue{name: h.q.Keys.Name(), txns: h.q}
+	q := &Queue{core: &queue.Core{Name: h.q.Keys.Name(), Txns: h.q}}
 	text, err := q.exportLine(l, job.Beside{})
 	p.exported = &exportedJob{text, p.told.copy().jobs[p.index(words[0])]}
 	return "", err

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/job/jobtest"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // errCannot tells that an actor cannot do what a line says: the explorer goes on, a
@@ -100,7 +101,7 @@ func sendEnqueue(p *play, m *message, args []string) error {
 	params := p.perJob
 	params.ID, params.Payload = m.id, payloadNamed(args)
 	m.payload = string(params.Payload)
-	e := &enqueueing{q: &Queue{txns: m.q}, p: params, record: job.New(params.description(), 1, jobtest.Now)}
+	e := &enqueueing{q: &Queue{core: &queue.Core{Txns: m.q}}, p: params, record: job.New(params.description(), 1, jobtest.Now)}
 	if slices.Contains(args, "over") {
 		var err error
 		get := func(where job.Place) int64 { return p.modRev(m.q.Key(where, m.id)) }
@@ -309,7 +310,7 @@ func sendReconcile(p *play, m *message, _ []string) error {
 
 // queue is the one of the message, as a process has it that does not talk to etcd.
 func (p *play) queue(m *message) *Queue {
-	return &Queue{name: m.q.Keys.Name(), cfg: Config{}.withDefaults(), keys: m.q.Keys, txns: m.q}
+	return &Queue{core: &queue.Core{Name: m.q.Keys.Name(), Keys: m.q.Keys, Txns: m.q}, cfg: Config{}.withDefaults()}
 }
 
 func (h home) fenceOf(l job.Snapshot) etcdkv.Fence {

@@ -66,7 +66,7 @@ func (c *Claim) Checkpoint(ctx context.Context, b []byte) error {
 
 func (c *Claim) keep(ctx context.Context, field string, b []byte, set func(*job.Note)) error {
 	what := "keep " + field + " of job " + c.job.ID
-	if err := checkSize(field, len(b), maxProgress); err != nil {
+	if err := job.CheckSize(field, len(b), job.MaxProgress); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	n := &c.notes
@@ -79,7 +79,7 @@ func (c *Claim) keep(ctx context.Context, field string, b []byte, set func(*job.
 	mine := n.wished
 	if !n.flying {
 		n.err = nil
-		if n.flying = c.q.behind(c.writeNotes); !n.flying {
+		if n.flying = c.q.core.Behind(c.writeNotes); !n.flying {
 			n.mu.Unlock()
 			return fmt.Errorf("%s: %w", what, coord.ErrClosed)
 		}
@@ -135,7 +135,7 @@ func (c *Claim) writeNote(ctx context.Context, wish job.Note, seen int64) (int64
 	committer := c.committer()
 	adopted, unsure := false, false
 	for {
-		r, err := committer.Do(ctx, c.q.txns.Progress(fenceOf(c.fence), c.job.ID, string(value), seen))
+		r, err := committer.Do(ctx, c.q.core.Txns.Progress(fenceOf(c.fence), c.job.ID, string(value), seen))
 		switch {
 		case err == nil && r.Succeeded:
 			return r.Revision, nil
@@ -158,8 +158,8 @@ func (c *Claim) writeNote(ctx context.Context, wish job.Note, seen int64) (int64
 			}
 		case ctx.Err() != nil:
 			return 0, err
-		case errors.Is(err, coord.ErrClosed) && committer != c.q.committer:
-			committer = c.q.committer
+		case errors.Is(err, coord.ErrClosed) && committer != c.q.core.Committer:
+			committer = c.q.core.Committer
 		case errors.Is(err, coord.ErrUnknown):
 			unsure = true
 		case unsure: // no error of a repeat says anything about the first try

@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/job/jobtest"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 func TestNewID(t *testing.T) {
@@ -147,34 +147,6 @@ func TestMux(t *testing.T) {
 	zero.Register("k", HandlerFunc(nil))
 }
 
-// Whatever is accepted at the API fits into one Txn, to its end.
-func TestTheLargestJobFits(t *testing.T) {
-	worst := strings.Repeat("\x01", maxLabelText) // six bytes each in JSON
-	labels := map[string]string{}
-	for i := range maxLabels {
-		labels[strings.Repeat("<", 190)+fmt.Sprint(100+i)] = worst
-	}
-	p := Params{ID: strings.Repeat("/", 200), Payload: make([]byte, job.InlineLimit), Labels: labels, Trace: labels}
-	if err := p.validate(defaultMaxPayload); err != nil {
-		t.Fatal(err)
-	}
-	r := job.New(p.description(), 1, jobtest.Now)
-	for range 3 * job.LogLimit {
-		r.Log(job.Attempt{Outcome: job.OutcomeFailed, Owner: strings.Repeat("%2F", 200), Error: strings.Repeat("\x01", job.MaxError), Actor: worst, Reason: worst})
-	}
-	for name, unit := range map[string]string{"bytes": "\x00", "text of quotes": `"`, "text of separators": "\u2028\n"} {
-		r.SetResult(bytes.Repeat([]byte(unit), MaxResult/len(unit)))
-		b, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The rest of 1 MiB is the caller's, who completes with writes of its own.
-		if len(b) > 900<<10 {
-			t.Errorf("%s: the largest record has %d bytes", name, len(b))
-		}
-	}
-}
-
 func FuzzParams(f *testing.F) {
 	f.Add("id", "kind", []byte("p"), "k", "v", int64(5), 1)
 	f.Fuzz(func(t *testing.T, id, kind string, payload []byte, k, v string, timeout int64, dedup int) {
@@ -193,7 +165,7 @@ func FuzzParams(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := view(r, "q", job.InJobs, 1, jobtest.Now, nobody)
+		j := view(r, "q", job.InJobs, 1, jobtest.Now, queue.Nobody)
 		if id != "" && j.ID != id || j.Kind != kind || j.Labels[k] != v || j.Timeout < p.Timeout || j.Timeout > p.Timeout+time.Millisecond {
 			t.Errorf("%+v came back as %+v", p, j)
 		}

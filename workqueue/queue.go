@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -17,12 +15,8 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
-	"github.com/leasekit/leasekit/internal/lane"
-	"github.com/leasekit/leasekit/internal/ready"
+	"github.com/leasekit/leasekit/internal/queue"
 )
-
-// maxTries bounds how often a call looks again after somebody else was faster.
-const maxTries = 8
 
 // Config configures [Open]. Only Queue must be set.
 type Config struct {
@@ -107,32 +101,9 @@ const minPeriod = 100 * time.Millisecond
 // jobs hang on. Close joins them. Safe for concurrent use; open one per process
 // and queue.
 type Queue struct {
-	name      string
-	cfg       Config
-	client    *clientv3.Client
-	store     *etcdkv.Store
-	keys      keyspace.QueueKeys
-	txns      job.Txns
-	committer *lane.Committer
-	index     *ready.Index
-	retention *retention
-	backlog   backlog
-	log       *zap.Logger
-	seq       atomic.Uint64
-
-	life   context.Context // ends with Close, at its end
-	cancel context.CancelFunc
-	mu     sync.Mutex // orders behind and Close
-	closed bool
-	wg     sync.WaitGroup
-
-	syncOnce   sync.Once
-	mirrors    mirrors
-	mirrorLife context.Context // ends when Close begins
-	mirrorStop context.CancelFunc
-	mirrorWG   sync.WaitGroup
-	closeOnce  sync.Once
-	closeErr   error
+	cfg    Config
+	client *clientv3.Client
+	core   *queue.Core
 }
 
 // Open returns a handle on a queue, which need not exist: a queue is its jobs. It
@@ -154,16 +125,9 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 	if err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}
-	q := &Queue{
-		name: cfg.Queue, cfg: cfg, client: client, store: store, keys: keys, txns: job.Txns{Keys: keys, Space: store.Keys()},
-		committer: lane.NewCommitter(store, cfg.Identity), index: ready.NewIndex(store.Keys(), cfg.Queue),
-		log: cfg.Logger.With(zap.String("queue", cfg.Queue)),
-	}
-	q.life, q.cancel = context.WithCancel(context.Background())
-	q.mirrorLife, q.mirrorStop = context.WithCancel(context.Background())
-	q.retention = newRetention(store, q.keeps, q.log)
-	q.learn(config)
-	return q, nil
+	c := queue.New(store, cfg.Queue, cfg.Identity, cfg.settings(), cfg.Quiet, cfg.ScanEvery, cfg.Logger)
+	c.Mirrors.Learn(config)
+	return &Queue{cfg: cfg, client: client, core: c}, nil
 }
 
 // readFirst reads the config of a queue, and refuses a root that a newer program has
@@ -185,82 +149,9 @@ func readFirst(ctx context.Context, store *etcdkv.Store, keys keyspace.QueueKeys
 }
 
 // Name is the queue's name.
-func (q *Queue) Name() string { return q.name }
-
-// closeWithin is how long Close waits for what is still being written; ending what is
-// under way then takes up to a second more.
-const closeWithin = 2 * time.Second
+func (q *Queue) Name() string { return q.core.Name }
 
 // Close stops the mirror, settles what is still being written, and joins every
 // goroutine of the handle, within about 3 s. Workers must have stopped. Closing
 // twice is fine.
-func (q *Queue) Close() error {
-	q.closeOnce.Do(func() {
-		q.mu.Lock()
-		q.closed = true // nothing starts behind the Wait
-		q.mirrorStop()
-		q.mu.Unlock()
-		ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
-		defer cancel()
-		// Results and evidence on their way are carried to their end first.
-		stop := context.AfterFunc(ctx, q.cancel)
-		q.wg.Wait()
-		stop()
-		q.cancel()
-		q.mirrorWG.Wait()
-		q.closeErr = errors.Join(q.committer.Close(ctx), q.retention.close(ctx))
-	})
-	return q.closeErr
-}
-
-// behind runs f in the background, for what must outlive its caller. Close waits
-// for it, and ends ctx when its time is over; false means that the handle is
-// closed.
-func (q *Queue) behind(f func(ctx context.Context)) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return false
-	}
-	q.wg.Go(func() { f(q.life) })
-	return true
-}
-
-// locate finds a job wherever it is, at one revision. A nil record means that
-// there is none.
-func (q *Queue) locate(ctx context.Context, id string, more ...clientv3.Op) (job.Snapshot, *clientv3.TxnResponse, error) {
-	return q.locateAt(ctx, 0, id, more...)
-}
-
-// locateAt is locate as of a revision, which etcd may have compacted; 0 is now.
-func (q *Queue) locateAt(ctx context.Context, rev int64, id string, more ...clientv3.Op) (l job.Snapshot, resp *clientv3.TxnResponse, err error) {
-	var gets []clientv3.Op
-	for where := job.InJobs; where <= job.InDead; where++ {
-		gets = append(gets, clientv3.OpGet(q.txns.Key(where, id), clientv3.WithRev(rev)))
-	}
-	if resp, err = q.store.Read(ctx, append(gets, more...)...); err != nil {
-		return job.Snapshot{}, nil, err
-	}
-	for where := job.InJobs; where <= job.InDead; where++ {
-		kvs := resp.Responses[where].GetResponseRange().Kvs
-		if len(kvs) == 0 {
-			continue
-		}
-		r, err := job.Decode(kvs[0].Value)
-		if err != nil {
-			return job.Snapshot{}, nil, fmt.Errorf("read %s: %w", kvs[0].Key, err)
-		}
-		return job.Snapshot{Record: r, Where: where, Rev: kvs[0].ModRevision, Created: kvs[0].CreateRevision, HasProgress: r.Attempt > 0}, resp, nil
-	}
-	return job.Snapshot{}, resp, nil
-}
-
-// jobAt is what could be found out of a job as of a revision, or as it is now where
-// etcd does not have that any more; 0 is now.
-func (q *Queue) jobAt(ctx context.Context, id string, rev int64) job.Snapshot {
-	l, _, err := q.locateAt(ctx, rev, id)
-	if rev != 0 && err != nil {
-		l, _, _ = q.locateAt(ctx, 0, id)
-	}
-	return l
-}
+func (q *Queue) Close() error { return q.core.Close() }

@@ -49,11 +49,11 @@ func (q *Queue) keepRefusal(ctx context.Context, c *Claim, e job.Event) {
 	value, err := json.Marshal(ev)
 	if err == nil {
 		var lease clientv3.LeaseID
-		if lease, err = q.retention.lease(ctx, len(value)); err == nil {
-			_, err = q.committer.Do(ctx, q.txns.Refused(c.job.ID, string(value), lease))
+		if lease, err = q.core.Retention.Lease(ctx, len(value)); err == nil {
+			_, err = q.core.Committer.Do(ctx, q.core.Txns.Refused(c.job.ID, string(value), lease))
 		}
 	}
 	if err != nil {
-		q.log.Info("keep evidence of a refused write", zap.String("job", c.job.ID), zap.Error(err))
+		q.core.Log.Info("keep evidence of a refused write", zap.String("job", c.job.ID), zap.Error(err))
 	}
 }

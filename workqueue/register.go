@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // registration is a worker's entry under workers/, on its session's lease: it tells the
@@ -44,7 +45,7 @@ type registration struct {
 // register enters a worker into the session's book, and into etcd. It refuses a second
 // worker of one session and queue: the two would take each other's jobs away.
 func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration, error) {
-	r := &registration{q: w.q, s: s, key: w.q.keys.Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: -1}
+	r := &registration{q: w.q, s: s, key: w.q.core.Keys.Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: -1}
 	for try := 0; ; try++ {
 		err := inside.Of(s).Track(r.key, r.leave)
 		switch {
@@ -54,7 +55,7 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration,
 		case !errors.Is(err, claims.ErrTaken):
 			return nil, err
 		case !inside.Of(s).Book().Abandoned(r.key):
-			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.name + " on it already; run one worker per queue and session, with more concurrency"}
+			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.core.Name + " on it already; run one worker per queue and session, with more concurrency"}
 		}
 		rest(ctx, min(10*time.Millisecond<<min(try, 7), time.Second)) // an earlier worker is leaving yet
 		if ctx.Err() != nil {
@@ -81,14 +82,14 @@ func (r *registration) tell(ctx context.Context, capacity int) error {
 func (r *registration) put(ctx context.Context, rec job.WorkerRecord) (at int64, err error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	for range maxTries {
+	for range queue.MaxTries {
 		rec.Nonce = keyspace.NewNonce()
 		value, err := job.EncodeJSON(rec)
 		if err != nil {
 			return 0, err
 		}
 		r.nonces = append(r.nonces, rec.Nonce)
-		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.txns.Register(job.Owner{ID: r.s.ID(), Rev: r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
+		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.core.Txns.Register(job.Owner{ID: r.s.ID(), Rev: r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
 		switch {
 		case err != nil:
 			if !errors.Is(err, coord.ErrUnknown) { // it was certainly not written
@@ -104,14 +105,14 @@ func (r *registration) put(ctx context.Context, rec job.WorkerRecord) (at int64,
 		case got.Get(1) == nil:
 			return 0, fmt.Errorf("%w: its key is gone", coord.ErrSessionLost)
 		case r.rev == 0 && !r.mayFollow(kv):
-			return 0, &coord.InputError{Field: "session", Value: r.s.ID(), Reason: "another process serves queue " + r.q.name + " on it; run one worker per queue and session"}
+			return 0, &coord.InputError{Field: "session", Value: r.s.ID(), Reason: "another process serves queue " + r.q.core.Name + " on it; run one worker per queue and session"}
 		}
 		r.rev = 0 // where it was deleted, it is put anew
 		if kv != nil {
 			r.rev = kv.ModRevision
 		}
 	}
-	return 0, conflict("register worker", errChanging)
+	return 0, queue.Conflict("register worker", queue.ErrChanging)
 }
 
 // written tells whether an entry of ours is there, or may be.
@@ -214,11 +215,11 @@ func (r *registration) leave(ctx context.Context) error {
 		close(r.left)
 		return nil
 	case err != nil:
-		return fmt.Errorf("leave queue %s: %w", r.q.name, err)
+		return fmt.Errorf("leave queue %s: %w", r.q.core.Name, err)
 	}
-	resp, err := r.q.store.List(ctx, r.q.keys.Inbox(r.s.ID()))
+	resp, err := r.q.core.Store.List(ctx, r.q.core.Keys.Inbox(r.s.ID()))
 	if err != nil {
-		return fmt.Errorf("leave queue %s: %w", r.q.name, err)
+		return fmt.Errorf("leave queue %s: %w", r.q.core.Name, err)
 	}
 	for _, kv := range resp.Kvs {
 		r.q.returnAssigned(r.s, kv, unbegun("the worker stops"))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // Remove takes away what is left of an empty queue: its config, and with it its mode
@@ -15,9 +16,9 @@ import (
 // [ErrNotApplicable] while the queue has jobs, live, dead or kept, or workers, and
 // [ErrConflict] when the config is not at By.Revision any more.
 func (q *Queue) Remove(ctx context.Context, by By) error {
-	what := "remove queue " + q.name
-	for range maxTries {
-		resp, err := q.store.Get(ctx, q.keys.Config())
+	what := "remove queue " + q.core.Name
+	for range queue.MaxTries {
+		resp, err := q.core.Store.Get(ctx, q.core.Keys.Config())
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -26,9 +27,9 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 			seen = resp.Kvs[0].ModRevision
 		}
 		if by.Revision != 0 && by.Revision != seen {
-			return conflict(what, fmt.Errorf("its config is at revision %d, not %d", seen, by.Revision))
+			return queue.Conflict(what, fmt.Errorf("its config is at revision %d, not %d", seen, by.Revision))
 		}
-		workers, err := q.store.List(ctx, q.keys.Workers())
+		workers, err := q.core.Store.List(ctx, q.core.Keys.Workers())
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -39,7 +40,7 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 			}
 			left = max(left, kv.ModRevision)
 		}
-		r, err := q.committer.Do(ctx, q.txns.Disband(seen, left))
+		r, err := q.core.Committer.Do(ctx, q.core.Txns.Disband(seen, left))
 		now := int64(0)
 		if kv := r.Get(0); kv != nil {
 			now = kv.ModRevision
@@ -53,5 +54,8 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 			return fmt.Errorf("%s: %w", what, errInhabited)
 		}
 	}
-	return conflict(what, errChanging)
+	return queue.Conflict(what, queue.ErrChanging)
 }
+
+// errInhabited keeps a queue from being removed.
+var errInhabited = fmt.Errorf("%w: it has jobs or workers", ErrNotApplicable)

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // ResumeClaim returns the claim that a token proves, to go on with a job that another
@@ -26,18 +26,18 @@ import (
 // The claim's Context does not end when the owner's session does: whoever calls has
 // to keep that session alive. Errors: [ErrNotFound] when no job of that ID is left.
 func (q *Queue) ResumeClaim(ctx context.Context, id string, token coord.Token, nonce string) (*Claim, error) {
-	what := fmt.Sprintf("take up job %s of %s", id, q.name)
+	what := fmt.Sprintf("take up job %s of %s", id, q.core.Name)
 	if err := keyspace.ValidateName("id", id); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if token <= 0 {
 		return nil, fmt.Errorf("%s: %w", what, &coord.InputError{Field: "token", Value: token.String(), Reason: "it is a positive number, as the claim gave it"})
 	}
-	l, resp, err := q.find(ctx, id, clientv3.OpGet(q.keys.Payload(id)), clientv3.OpGet(q.keys.Progress(id)), clientv3.OpGet(q.keys.Config()))
+	l, resp, err := q.core.Find(ctx, id, clientv3.OpGet(q.core.Keys.Payload(id)), clientv3.OpGet(q.core.Keys.Progress(id)), clientv3.OpGet(q.core.Keys.Config()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	q.learn(resp.Responses[5].GetResponseRange().Kvs)
+	q.core.Mirrors.Learn(resp.Responses[5].GetResponseRange().Kvs)
 	if l.Record == nil {
 		return nil, fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
@@ -45,26 +45,18 @@ func (q *Queue) ResumeClaim(ctx context.Context, id string, token coord.Token, n
 		return q.newClaim(nil, l.Late(int64(token), nonce)), nil
 	}
 	c := q.newClaim(nil, l)
-	if kv := only(resp, 3); kv != nil && l.Record.Beside > 0 {
+	if kv := queue.Only(resp, 3); kv != nil && l.Record.Beside > 0 {
 		c.job.Payload = kv.Value
 	}
-	c.notes.load(only(resp, 4), c.job)
+	c.notes.load(queue.Only(resp, 4), c.job)
 	return c, nil
-}
-
-// only returns the one key that the i-th get of a read found, or nil.
-func only(resp *clientv3.TxnResponse, i int) *mvccpb.KeyValue {
-	if kvs := resp.Responses[i].GetResponseRange().Kvs; len(kvs) == 1 {
-		return kvs[0]
-	}
-	return nil
 }
 
 // committer is what the claim's writes travel with: its session's, or the queue's
 // for a claim that was taken up.
 func (c *Claim) committer() *lane.Committer {
 	if c.session == nil {
-		return c.q.committer
+		return c.q.core.Committer
 	}
 	return inside.Of(c.session).Committer()
 }

@@ -22,7 +22,7 @@ const unreadPause = 10 * time.Second
 // returnAssigned leaves an inbox entry that no handler works to the session's book,
 // which gives the job back.
 func (q *Queue) returnAssigned(s *coord.Session, kv *mvccpb.KeyValue, e job.Event) {
-	p, ok := q.store.Keys().Parse(string(kv.Key))
+	p, ok := q.core.Store.Keys().Parse(string(kv.Key))
 	if !ok || p.Session != s.ID() {
 		return // no entry of this inbox: doctor shows it
 	}
@@ -32,7 +32,7 @@ func (q *Queue) returnAssigned(s *coord.Session, kv *mvccpb.KeyValue, e job.Even
 		return
 	}
 	book := inside.Of(s).Book()
-	if q.index.WorksOn(r) || book.Abandoned(r.Nonce) {
+	if q.core.Index.WorksOn(r) || book.Abandoned(r.Nonce) {
 		return // its handler's claim is in the book, or its result is being handed in
 	}
 	end := func(ctx context.Context) error { return q.giveBack(ctx, s, r.ID, r.Nonce, e) }
@@ -48,14 +48,14 @@ func (q *Queue) returnUnread(s *coord.Session, kv *mvccpb.KeyValue, id string, w
 	if inside.Of(s).Book().Has(name) || inside.Of(s).Track(name, func(ctx context.Context) error { return q.giveBackUnread(ctx, s, id) }) != nil {
 		return
 	}
-	q.log.Warn("give back an assigned job that this program cannot read", zap.String("job", id), zap.Error(why))
+	q.core.Log.Warn("give back an assigned job that this program cannot read", zap.String("job", id), zap.Error(why))
 	inside.Of(s).Book().Settle(name)
 }
 
 // giveBackUnread gives back the job that an inbox entry names, as far as its own record
 // says that the session has it.
 func (q *Queue) giveBackUnread(ctx context.Context, s *coord.Session, id string) error {
-	resp, err := q.store.Get(ctx, q.keys.Job(id))
+	resp, err := q.core.Store.Get(ctx, q.core.Keys.Job(id))
 	if err != nil {
 		return fmt.Errorf("give back job %s: %w", id, err)
 	}
@@ -64,12 +64,12 @@ func (q *Queue) giveBackUnread(ctx context.Context, s *coord.Session, id string)
 	}
 	kv := resp.Kvs[0]
 	if r, err := job.Decode(kv.Value); err == nil {
-		if r.Owner != s.ID() || r.ID != id || q.index.WorksOn(r) {
+		if r.Owner != s.ID() || r.ID != id || q.core.Index.WorksOn(r) {
 			return nil
 		}
 		return q.giveBack(ctx, s, id, r.Nonce, unbegun("its inbox entry cannot be read"))
 	}
-	txn, ok, err := q.txns.ReturnUnread(kv, s.ID(), id, job.Event{
+	txn, ok, err := q.core.Txns.ReturnUnread(kv, s.ID(), id, job.Event{
 		Nonce: keyspace.NewNonce(), Now: time.Now(), At: time.Now().Add(unreadPause), Token: job.Token(kv.ModRevision),
 		Err: "the worker cannot read the job's record: a newer program wrote it",
 	})

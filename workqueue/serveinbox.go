@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/mirror"
+	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/internal/ready"
 )
 
@@ -30,7 +31,7 @@ const (
 // mode is over.
 func (w *Worker) serveInbox(ctx context.Context, s *coord.Session, r *registration) {
 	box := newInbox(w.q, s)
-	m := mirror.New(w.q.store, w.q.cfg.Quiet, w.q.cfg.ScanEvery)
+	m := mirror.New(w.q.core.Store, w.q.cfg.Quiet, w.q.cfg.ScanEvery)
 	m.Add(box.prefix, box)
 	m.Add(r.key, ownEntry{box})
 	life, cancel := context.WithCancel(context.Background())
@@ -49,7 +50,7 @@ func (w *Worker) serveInbox(ctx context.Context, s *coord.Session, r *registrati
 // worker or its session ends: then what nobody began is given back behind it.
 func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 	s := r.s
-	changed, stop := w.q.index.Listen()
+	changed, stop := w.q.core.Index.Listen()
 	defer stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
@@ -58,7 +59,7 @@ func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 		if w.limited() && w.idle() {
 			return
 		}
-		if w.q.index.Mode() != ModeDispatch && box.idle() {
+		if w.q.core.Index.Mode() != ModeDispatch && box.idle() {
 			if w.surelyIdle(ctx, box) && box.closeIdle() {
 				return
 			}
@@ -85,7 +86,7 @@ func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 // assignment is applied any more, but the last may not show yet. What was assigned
 // before the switch is worked off first. Foreign keys in it keep nobody.
 func (w *Worker) surelyIdle(ctx context.Context, box *inbox) bool {
-	resp, err := w.q.store.Get(ctx, box.prefix, clientv3.WithPrefix())
+	resp, err := w.q.core.Store.Get(ctx, box.prefix, clientv3.WithPrefix())
 	return err == nil && !slices.ContainsFunc(resp.Kvs, func(kv *mvccpb.KeyValue) bool { return box.read(kv) != nil })
 }
 
@@ -110,7 +111,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 		if n <= 0 {
 			break
 		}
-		switch began, hung := w.q.index.Begin(e.at.Record); {
+		switch began, hung := w.q.core.Index.Begin(e.at.Record); {
 		case hung:
 			put := unbegun("an earlier attempt still runs in that worker")
 			put.At = time.Now().Add(hungPause)
@@ -118,7 +119,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 		case began:
 			c := ready.AssignedTo(e.at)
 			if !box.begin(e) {
-				w.q.index.Leave(c)
+				w.q.core.Index.Leave(c)
 				continue
 			}
 			n--
@@ -149,7 +150,7 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 	began := time.Now()
 	claim, err := w.q.claimAssigned(w.hard, s, e.at, e.listed)
 	switch {
-	case errors.Is(err, errMissed):
+	case errors.Is(err, queue.ErrMissed):
 		w.hooks.Missed()
 		inside.Of(s).Book().Untrack(e.at.Record.Nonce)
 		return nil, began

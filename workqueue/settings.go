@@ -1,12 +1,9 @@
 package workqueue
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
-
-	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/leasekit/leasekit/internal/job"
 )
@@ -27,7 +24,7 @@ import (
 // goes. It returns a [coord.InputError] for a setting out of bounds, and [ErrConflict]
 // when the config is not at By.Revision.
 func (q *Queue) SetSettings(ctx context.Context, change func(s *Config), by By) error {
-	return q.change(ctx, "set settings of queue "+q.name, by, func(c *job.QueueConfig) error {
+	return q.core.Change(ctx, "set settings of queue "+q.core.Name, by.inner(), func(c *job.QueueConfig) error {
 		was, _ := c.Settings()
 		s := configOf(was)
 		change(&s)
@@ -67,49 +64,4 @@ func (c Config) settings() job.Settings {
 // configOf is a Config that says no more than s.
 func configOf(s job.Settings) Config {
 	return Config{Retention: s.Retention, RetainJobs: s.RetainJobs, RetainBytes: s.RetainBytes, Backoff: Backoff(s.Backoff)}
-}
-
-// kept is how much a process keeps of what is done.
-type kept struct {
-	age         time.Duration
-	jobs, bytes int
-}
-
-// keeps is what c keeps where the queue's config says s: whichever is less.
-func (c Config) keeps(s job.Settings) kept {
-	age := /*mutant:settings-lesser*/ lesser(c.Retention, s.Retention, time.Hour)
-	return kept{
-		age:   age,
-		jobs:  lesser(c.RetainJobs, s.RetainJobs, 10_000),
-		bytes: lesser(c.RetainBytes, s.RetainBytes, 64<<20),
-	}
-}
-
-// lesser is the less of two bounds, of which 0 says nothing.
-func lesser[T time.Duration | int](own, set, otherwise T) T {
-	if own == 0 || set == 0 {
-		return cmp.Or(own, set, otherwise)
-	}
-	return min(own, set)
-}
-
-// keeps is what this process keeps now.
-func (q *Queue) keeps() kept { return q.cfg.keeps(q.index.Settings()) }
-
-// backoff is the pause between attempts now.
-func (q *Queue) backoff() job.Backoff {
-	if set := q.index.Settings().Backoff; set != (job.Backoff{}) {
-		return set
-	}
-	return job.Backoff(q.cfg.Backoff)
-}
-
-// learn takes up a config that was read beside something else, for a handle that does
-// not follow it: where a mirror does, it knows better.
-func (q *Queue) learn(kvs []*mvccpb.KeyValue) {
-	q.mirrors.mu.Lock()
-	defer q.mirrors.mu.Unlock()
-	if q.mirrors.run == nil {
-		q.index.FeedConfig().Reset(kvs, 0)
-	}
 }

@@ -6,26 +6,6 @@ import (
 	"time"
 )
 
-// The settings win, but for a process that asks for less.
-func TestWhoeverKeepsLessCounts(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		own  Config
-		set  Config
-		want kept
-	}{
-		{"nobody says anything", Config{}, Config{}, kept{time.Hour, 10_000, 64 << 20}},
-		{"the process does", Config{Retention: 2 * time.Hour, RetainJobs: 20_000, RetainBytes: 1 << 30}, Config{}, kept{2 * time.Hour, 20_000, 1 << 30}},
-		{"the queue does, more than the default", Config{}, Config{Retention: 24 * time.Hour, RetainJobs: 1 << 20, RetainBytes: 1 << 30}, kept{24 * time.Hour, 1 << 20, 1 << 30}},
-		{"the queue does, less", Config{}, Config{Retention: time.Minute, RetainJobs: 3, RetainBytes: 1}, kept{time.Minute, 3, 1}},
-		{"both do, each less of something", Config{Retention: time.Minute, RetainJobs: 20_000, RetainBytes: 7}, Config{Retention: time.Hour, RetainJobs: 3, RetainBytes: 9}, kept{time.Minute, 3, 7}},
-	} {
-		if got := tc.own.keeps(tc.set.settings()); got != tc.want {
-			t.Errorf("%s: got %+v, want %+v", tc.name, got, tc.want)
-		}
-	}
-}
-
 // Whatever lies in a config as a setting, nobody goes by what cannot be read or is out of
 // bounds, it is named, and it takes no other setting with it.
 func TestHostileSettings(t *testing.T) {

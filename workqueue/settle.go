@@ -53,10 +53,10 @@ func (c *Claim) CompleteWith(ctx context.Context, result []byte, ops ...clientv3
 // At most 16. When a fence is the one that is not current, the [*coord.FencedError] names
 // its key, and the claim of the job stays open.
 func (c *Claim) CompleteJoined(ctx context.Context, result []byte, fences []coord.Fence, ops ...clientv3.Op) error {
-	if err := checkSize("result", len(result), MaxResult); err != nil { //mutant:result-size
+	if err := job.CheckSize("result", len(result), MaxResult); err != nil { //mutant:result-size
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
-	joined, err := job.Joinable(c.q.store.Keys(), fencesOf(fences), ops)
+	joined, err := job.Joinable(c.q.core.Store.Keys(), fencesOf(fences), ops)
 	if err != nil {
 		return fmt.Errorf("complete job %s: %w", c.job.ID, err)
 	}
@@ -130,7 +130,7 @@ func (c *Claim) wasGivenBack() bool {
 }
 
 func (c *Claim) event(v job.Verb) job.Event {
-	return job.Event{Verb: v, Now: time.Now(), Nonce: keyspace.NewNonce(), Token: job.Token(c.fence.Token), Delay: c.q.delay()}
+	return job.Event{Verb: v, Now: time.Now(), Nonce: keyspace.NewNonce(), Token: job.Token(c.fence.Token), Delay: c.q.core.Delay()}
 }
 
 // close takes one way out of the claim: see [claims.Closer].
@@ -235,7 +235,7 @@ func (c *Claim) way(e job.Event, joined job.JoinedOps) (claims.Way, error) {
 			c.logEnd(e, n, err)
 			c.over(err)
 			if isLate(err) {
-				c.q.behind(func(ctx context.Context) { c.q.keepRefusal(ctx, c, e) })
+				c.q.core.Behind(func(ctx context.Context) { c.q.keepRefusal(ctx, c, e) })
 			}
 		},
 	}, nil
@@ -261,14 +261,14 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 	case o.Verdict == claims.Again && o.Err == nil: // a compare did not hold
 		return w.refused(ctx, r)
 	case o.Verdict != claims.Refused:
-	case errors.Is(o.Err, coord.ErrClosed) && w.committer != w.c.q.committer:
+	case errors.Is(o.Err, coord.ErrClosed) && w.committer != w.c.q.core.Committer:
 		// The session is closed already, but its claim may still be current.
-		w.committer = w.c.q.committer
+		w.committer = w.c.q.core.Committer
 		o = claims.Outcome{Verdict: claims.Again}
 	case lease != clientv3.NoLease && errors.Is(rpctypes.Error(o.Err), rpctypes.ErrLeaseNotFound) && !(w.renewed && w.joined.Ops != nil):
 		// Under a fresh lease of ours a second refusal is about one of the caller's.
-		w.c.q.retention.lost(lease) //mutant:retention-lease-dead
-		w.renewed = true            //mutant:caller-lease-dead
+		w.c.q.core.Retention.Lost(lease) //mutant:retention-lease-dead
+		w.renewed = true                 //mutant:caller-lease-dead
 		o = claims.Outcome{Verdict: claims.Again}
 	}
 	return o
@@ -286,7 +286,7 @@ func (w *wayOut) refused(ctx context.Context, r lane.Result) claims.Outcome {
 // followed finds out what followed the claim: the trail of the job says it, which goes
 // with it wherever it is now.
 func (w *wayOut) followed(ctx context.Context) (claims.Verdict, error) {
-	l, _, err := w.c.q.locate(ctx, w.n.Record.ID)
+	l, _, err := w.c.q.core.Locate(ctx, w.n.Record.ID)
 	if err != nil {
 		return claims.Unsure, err
 	}
@@ -308,15 +308,15 @@ func (c *Claim) closeTxn(ctx context.Context, at job.Snapshot, n job.Next, joine
 	var lease clientv3.LeaseID
 	if n.Where == job.InDone {
 		var err error
-		if lease, err = c.q.retention.lease(ctx, n.Record.Size()); err != nil {
+		if lease, err = c.q.core.Retention.Lease(ctx, n.Record.Size()); err != nil {
 			return etcdkv.Txn{}, 0, err
 		}
 	}
-	txn, err := c.q.txns.Close(fenceOf(c.fence), at, n, lease)
+	txn, err := c.q.core.Txns.Close(fenceOf(c.fence), at, n, lease)
 	if err != nil {
 		return etcdkv.Txn{}, 0, err
 	}
-	joined.Join(&txn, c.q.store.Keys())
+	joined.Join(&txn, c.q.core.Store.Keys())
 	return txn, lease, nil
 }
 

@@ -28,7 +28,7 @@ func (w *Worker) occupy() {
 
 // vacate frees a slot: nothing of its job runs here any more.
 func (w *Worker) vacate(c ready.Candidate) {
-	w.q.index.Leave(c)
+	w.q.core.Index.Leave(c)
 	w.free(func() { w.slots-- })
 }
 
@@ -38,7 +38,7 @@ func (w *Worker) returned() { w.free(func() { w.slots--; w.closing++ }) }
 
 // closed is over when etcd has a job's result, or never will have it from here.
 func (w *Worker) closed(c ready.Candidate) {
-	w.q.index.Leave(c)
+	w.q.core.Index.Leave(c)
 	w.free(func() { w.closing-- })
 }
 

@@ -93,7 +93,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 // StatsSince is Stats with what happened since then, as far as finished jobs and the
 // evidence of refused writes are kept. It reads the head of these too.
 func (q *Queue) StatsSince(ctx context.Context, since time.Time) (s Stats, err error) {
-	for s, err = range statsOf(ctx, q.store, []string{q.name}, since) { // there is one
+	for s, err = range statsOf(ctx, q.core.Store, []string{q.core.Name}, since) { // there is one
 	}
 	return s, err
 }
@@ -356,13 +356,13 @@ func (c *counter) finish() {
 // Settings is the part of [Queue.Stats] that the queue's config says, for one small
 // read: mode, pause, settings and revision. Nothing is counted.
 func (q *Queue) Settings(ctx context.Context) (Stats, error) {
-	resp, err := q.store.Get(ctx, q.keys.Config())
+	resp, err := q.core.Store.Get(ctx, q.core.Keys.Config())
 	if err != nil {
-		return Stats{}, fmt.Errorf("read config of %s: %w", q.name, err)
+		return Stats{}, fmt.Errorf("read config of %s: %w", q.core.Name, err)
 	}
 	s, err := settingsIn(resp.Kvs)
 	if err != nil {
-		return Stats{}, fmt.Errorf("queue %s: %w", q.name, err)
+		return Stats{}, fmt.Errorf("queue %s: %w", q.core.Name, err)
 	}
 	return s, nil
 }

@@ -18,7 +18,7 @@ func (c *Claim) takenFromInbox(rev int64) {
 // taken ends a claim whose job, or inbox entry, was gone at revision rev. etcd says why:
 // a job that was moved or deleted was not cancelled.
 func (c *Claim) taken(rev int64) {
-	began := c.q.behind(func(ctx context.Context) {
+	began := c.q.core.Behind(func(ctx context.Context) {
 		if cause := c.whyTaken(ctx, rev); cause != nil && !c.isClosing() { // else it is for its own closing write to say
 			c.end(cause)
 		}
@@ -32,10 +32,10 @@ func (c *Claim) taken(rev int64) {
 // that is when a watch saw the end. What only a list saw gone ended before, at the first
 // change behind the claim. It returns nil when the claim is current all the same.
 func (c *Claim) whyTaken(ctx context.Context, rev int64) error {
-	l := c.q.jobAt(ctx, c.job.ID, rev)
+	l := c.q.core.JobAt(ctx, c.job.ID, rev)
 	if c.outcomeIn(l.Record) == "" {
-		if first := c.q.firstChange(ctx, c.fence.Key, c.at.Rev+1); first != rev {
-			l = c.q.jobAt(ctx, c.job.ID, first)
+		if first := c.q.core.FirstChange(ctx, c.fence.Key, c.at.Rev+1); first != rev {
+			l = c.q.core.JobAt(ctx, c.job.ID, first)
 		}
 	}
 	current := coord.Token(0)

@@ -9,6 +9,7 @@ import (
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/job/jobtest"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // txnCase builds one transition's Txn in a world. ownerLives is the one world
@@ -114,7 +115,7 @@ var txnCases = []txnCase{
 		if err != nil {
 			return txn, err
 		}
-		q := &Queue{name: "q", cfg: Config{}.withDefaults(), keys: w.Keys, txns: w.Txns}
+		q := &Queue{core: &queue.Core{Name: "q", Keys: w.Keys, Txns: w.Txns}, cfg: Config{}.withDefaults()}
 		_, _, ops, err := q.EnqueueOps(Params{ID: "next"})
 		if err != nil {
 			return txn, err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 const (
@@ -41,10 +42,10 @@ func (q *Queue) Wait(ctx context.Context, id string) (*Job, error) {
 func (q *Queue) WaitFor(ctx context.Context, job *Job) (*Job, error) {
 	switch {
 	case job == nil || job.Born == "":
-		return nil, fmt.Errorf("wait in %s: %w", q.name, &coord.InputError{Field: "job", Value: "", Reason: "pass a job as Enqueue or Get returned it"})
-	case job.Queue != q.name:
+		return nil, fmt.Errorf("wait in %s: %w", q.core.Name, &coord.InputError{Field: "job", Value: "", Reason: "pass a job as Enqueue or Get returned it"})
+	case job.Queue != q.core.Name:
 		return nil, fmt.Errorf("wait for job %s: %w", job.ID, &coord.InputError{
-			Field: "job", Value: job.ID, Reason: fmt.Sprintf("it is of queue %s, this is a handle on %s", job.Queue, q.name),
+			Field: "job", Value: job.ID, Reason: fmt.Sprintf("it is of queue %s, this is a handle on %s", job.Queue, q.core.Name),
 		})
 	}
 	return q.wait(ctx, &waiting{id: job.ID, born: job.Born, since: job.Revision})
@@ -73,7 +74,7 @@ func (q *Queue) wait(ctx context.Context, w *waiting) (*Job, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil:
-			return nil, fmt.Errorf("wait for job %s of %s: %w", w.id, q.name, err)
+			return nil, fmt.Errorf("wait for job %s of %s: %w", w.id, q.core.Name, err)
 		}
 	}
 }
@@ -97,9 +98,9 @@ func (q *Queue) waitOnce(ctx context.Context, w *waiting) (*Job, error) {
 			w.forget()
 		}
 		return nil, nil
-	case w.heir != nil && (isForgotten(err) || errors.Is(err, ErrNotFound)):
+	case w.heir != nil && (queue.IsForgotten(err) || errors.Is(err, ErrNotFound)):
 		return nil, w.superseded()
-	case isForgotten(err):
+	case queue.IsForgotten(err):
 		w.at = 0
 		return nil, nil
 	case errors.Is(err, coord.ErrHistoryRewound):
@@ -132,20 +133,13 @@ func (w *waiting) superseded() error {
 	return fmt.Errorf("%w any more: the ID is that of a later one now, which is %s; what became of the one that was waited for is not kept, but the trail of the later one goes on from its own", ErrNotFound, w.heir.State)
 }
 
-// isForgotten tells that etcd does not have a revision: it was compacted, or history
-// went back behind it.
-func isForgotten(err error) bool {
-	err = rpctypes.Error(err)
-	return errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, rpctypes.ErrFutureRev)
-}
-
 // awaitEnd watches until the job's live key is deleted, and returns the revision of
 // that: at it, etcd shows how the job ended. It returns 0 when the watch breaks or it is
 // time to look again. The error is that history went back.
 func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitAgain/2+rand.N(waitAgain))
 	defer cancel()
-	ev, err := q.store.FirstChange(ctx, q.keys.Job(id), rev, clientv3.WithFilterPut())
+	ev, err := q.core.Store.FirstChange(ctx, q.core.Keys.Job(id), rev, clientv3.WithFilterPut())
 	switch {
 	case errors.Is(err, coord.ErrHistoryRewound):
 		return 0, err
@@ -154,21 +148,6 @@ func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) (int64, erro
 		return 0, nil
 	}
 	return ev.Kv.ModRevision, nil
-}
-
-// changeTimeout is how long a change of the past is looked for.
-const changeTimeout = 3 * time.Second
-
-// firstChange is the revision of a key's first change from revision rev on, which is
-// known to have happened; 0 when etcd could not tell.
-func (q *Queue) firstChange(ctx context.Context, key string, rev int64) int64 {
-	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
-	defer cancel()
-	ev, err := q.store.FirstChange(ctx, key, rev)
-	if err != nil {
-		return 0
-	}
-	return ev.Kv.ModRevision
 }
 
 // WaitEmpty blocks until no live job is left in the queue: none ready, scheduled
@@ -180,7 +159,7 @@ func (q *Queue) firstChange(ctx context.Context, key string, rev int64) int64 {
 // when the queue or its client is closed.
 func (q *Queue) WaitEmpty(ctx context.Context) error {
 	if err := q.waitEmpty(ctx); err != nil {
-		return fmt.Errorf("wait until %s is empty: %w", q.name, err)
+		return fmt.Errorf("wait until %s is empty: %w", q.core.Name, err)
 	}
 	return nil
 }
@@ -188,10 +167,10 @@ func (q *Queue) WaitEmpty(ctx context.Context) error {
 func (q *Queue) waitEmpty(ctx context.Context) error {
 	ctx, stop := q.untilClosed(ctx)
 	defer stop()
-	if err := q.syncConfig(ctx); err != nil {
+	if err := q.core.Mirrors.SyncConfig(ctx); err != nil {
 		return err
 	}
-	changed, stopListening := q.index.Listen()
+	changed, stopListening := q.core.Index.Listen()
 	defer stopListening()
 	var counted time.Time
 	for {
@@ -221,21 +200,21 @@ const countEvery = 10 * time.Second
 // suspectEmpty returns when the queue may be empty: the mirror shows no job, or,
 // in mode dispatch, it is time to look.
 func (q *Queue) suspectEmpty(ctx context.Context, changed <-chan struct{}, counted *time.Time) error {
-	if q.index.Mode() == ModeDispatch {
+	if q.core.Index.Mode() == ModeDispatch {
 		if !counted.IsZero() {
 			rest(ctx, time.Until(counted.Add(countEvery)))
 		}
 		*counted = time.Now()
 		return context.Cause(ctx)
 	}
-	release, err := q.needJobs(ctx)
+	release, err := q.core.Mirrors.NeedJobs(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	for q.index.Mode() == ModeClaim {
+	for q.core.Index.Mode() == ModeClaim {
 		select {
-		case <-q.index.Emptied():
+		case <-q.core.Index.Emptied():
 			return nil
 		case <-changed:
 		case <-ctx.Done():
@@ -251,18 +230,18 @@ const confirmPage = 32
 // confirmEmpty tells whether no live job is left that can be read: at one revision,
 // since a job may end with the enqueue of another that is among those read before.
 func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
-	start, end := q.keys.Jobs(), clientv3.GetPrefixRangeEnd(q.keys.Jobs())
+	start, end := q.core.Keys.Jobs(), clientv3.GetPrefixRangeEnd(q.core.Keys.Jobs())
 	for from, rev := start, int64(0); ; {
-		resp, err := q.store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(confirmPage), clientv3.WithRev(rev))
+		resp, err := q.core.Store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(confirmPage), clientv3.WithRev(rev))
 		switch {
-		case rev != 0 && isForgotten(err):
+		case rev != 0 && queue.IsForgotten(err):
 			from, rev = start, 0
 			continue
 		case err != nil:
 			return false, err
 		}
 		for _, kv := range resp.Kvs {
-			if _, err := q.txns.Decode(job.InJobs, kv); err == nil {
+			if _, err := q.core.Txns.Decode(job.InJobs, kv); err == nil {
 				return false, nil
 			}
 			from = string(kv.Key) + "\x00"
@@ -279,7 +258,7 @@ func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
 // untilClosed returns a context that also ends when the queue, or its client, is closed.
 func (q *Queue) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(q.life, func() { cancel(coord.ErrClosed) })
+	stop := context.AfterFunc(q.core.Life, func() { cancel(coord.ErrClosed) })
 	stopClient := context.AfterFunc(q.client.Ctx(), func() { cancel(fmt.Errorf("the etcd client is %w", coord.ErrClosed)) })
 	return ctx, func() {
 		stop()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/internal/ready"
 	"github.com/leasekit/leasekit/internal/usercode"
 )
@@ -27,7 +28,7 @@ func (w *Worker) work(s *coord.Session, c ready.Candidate) {
 	claim, err := w.q.take(w.hard, s, c)
 	if claim == nil {
 		w.missed()
-		if errors.Is(err, errMissed) {
+		if errors.Is(err, queue.ErrMissed) {
 			w.hooks.Missed()
 		} else if err != nil && !isSessionOver(err) && w.hard.Err() == nil {
 			w.log.Warn("claim", zap.Error(err))
@@ -80,7 +81,7 @@ func (w *Worker) attend(c *Claim, from ready.Candidate) {
 	}
 	began := time.Now()
 	answers := make(chan answer, 1)
-	w.q.index.Handles(c.job.ID, 1)
+	w.q.core.Index.Handles(c.job.ID, 1)
 	go func() {
 		a := answer{err: errNoAnswer}
 		defer func() { answers <- a }() // even when the handler ends its goroutine
@@ -108,7 +109,7 @@ func (w *Worker) attend(c *Claim, from ready.Candidate) {
 
 // finish closes the claim of a handler that has returned.
 func (w *Worker) finish(c *Claim, from ready.Candidate, a answer, cause error, began time.Time) {
-	w.q.index.Handles(c.job.ID, -1)
+	w.q.core.Index.Handles(c.job.ID, -1)
 	w.returned()
 	defer w.closed(from)
 	ctx, cancel := w.closingContext()
@@ -154,8 +155,8 @@ func (w *Worker) abandon(c *Claim, from ready.Candidate, answers <-chan answer, 
 	}
 	go func() {
 		a := <-answers
-		w.q.index.Handles(c.job.ID, -1)
-		ctx, cancel := context.WithTimeout(w.q.life, closeTimeout)
+		w.q.core.Index.Handles(c.job.ID, -1)
+		ctx, cancel := context.WithTimeout(w.q.core.Life, closeTimeout)
 		defer cancel()
 		w.close(ctx, c, a, cause, began)
 		w.mu.Lock()
@@ -246,7 +247,7 @@ func isTaken(cause error) bool {
 // closing chooses the transition for a handler's answer.
 func (c *Claim) closing(a answer, cause error) job.Event {
 	if a.err == nil {
-		if err := checkSize("result", len(a.result), MaxResult); err != nil {
+		if err := job.CheckSize("result", len(a.result), MaxResult); err != nil {
 			return c.failure(Permanent(err))
 		}
 		e := c.event(job.VerbComplete)

@@ -124,7 +124,7 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "queue and handler", Value: "nil", Reason: "both are needed"})
 	}
 	w := &Worker{
-		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.guarded(q.log), log: q.log, freed: make(chan struct{}, 1),
+		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.guarded(q.core.Log), log: q.core.Log, freed: make(chan struct{}, 1),
 	}
 	kinds, err := kindsOf(h)
 	if err != nil {
@@ -143,13 +143,13 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 // lost sessions with new ones. Run it once: a second call returns a [coord.InputError].
 func (w *Worker) Run(ctx context.Context) error {
 	if w.ran.Swap(true) { //mutant:run-once
-		return fmt.Errorf("run worker: %w", &coord.InputError{Field: "worker", Value: "of queue " + w.q.name, Reason: "it was run before: make one for each run"})
+		return fmt.Errorf("run worker: %w", &coord.InputError{Field: "worker", Value: "of queue " + w.q.core.Name, Reason: "it was run before: make one for each run"})
 	}
 	w.soft = ctx
 	w.hard, w.hardStop = context.WithCancelCause(context.Background())
 	defer w.hardStop(nil)
 	defer w.endAtLast()()
-	if err := w.q.syncConfig(ctx); err != nil {
+	if err := w.q.core.Mirrors.SyncConfig(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -160,7 +160,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.standForDispatcher(ctx)()
 	err := w.serveAll(ctx, keeper)
 	if left := w.drain(); left > 0 {
-		err = errors.Join(err, fmt.Errorf("worker of %s: handlers that ignore the end of their context still run: %d", w.q.name, left))
+		err = errors.Join(err, fmt.Errorf("worker of %s: handlers that ignore the end of their context still run: %d", w.q.core.Name, left))
 	}
 	return err
 }
@@ -169,7 +169,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // how to end it: Grace after draining is over every handler has returned or is given up,
 // and what the last of them left has leaveTimeout to reach etcd.
 func (w *Worker) endAtLast() (stop func()) {
-	last, end := context.WithCancelCause(w.q.life)
+	last, end := context.WithCancelCause(w.q.core.Life)
 	w.last = last
 	unlink := context.AfterFunc(w.hard, func() {
 		rest(last, w.cfg.Grace+leaveTimeout)
@@ -213,11 +213,11 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.SessionKeeper) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("worker of %s: %w", w.q.name, err)
+			return fmt.Errorf("worker of %s: %w", w.q.core.Name, err)
 		}
 		w.serves(s, true)
 		if err := w.serveSession(ctx, s); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("worker of %s: %w", w.q.name, err)
+			return fmt.Errorf("worker of %s: %w", w.q.core.Name, err)
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.SessionKeeper) error {
 
 // serveSession works under one session, in one mode after another.
 func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
-	turn := w.q.index.Turn() // nothing is assigned to who is not registered
+	turn := w.q.core.Index.Turn() // nothing is assigned to who is not registered
 	r, err := w.register(ctx, s)
 	// Behind the last job begun, and beside the draining of what runs.
 	defer func() { w.wg.Go(func() { w.unregister(r) }) }()
@@ -238,7 +238,7 @@ func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
 		w.log.Warn("register worker", zap.Error(err))
 	}
 	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
-		if now := w.q.index.Turn(); w.q.index.Mode() == ModeDispatch || now != turn {
+		if now := w.q.core.Index.Turn(); w.q.core.Index.Mode() == ModeDispatch || now != turn {
 			turn = now
 			w.serveInbox(ctx, s, r)
 			continue
@@ -274,18 +274,18 @@ func (w *Worker) standForDispatcher(ctx context.Context) (stop func()) {
 // serve claims and works jobs until the session or ctx is over, or something may have been
 // assigned since turn.
 func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration, turn int) error {
-	release, err := w.q.needJobs(ctx)
+	release, err := w.q.core.Mirrors.NeedJobs(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	changed, stop := w.q.index.Listen()
+	changed, stop := w.q.core.Index.Listen()
 	defer stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		wake := ready.Soonest(w.keepRegistered(r, r.isTold(-1, w.q.index.Listing(s.ID()))), w.fill(s))
-		if w.limited() && w.idle() || w.q.index.Turn() != turn {
+		wake := ready.Soonest(w.keepRegistered(r, r.isTold(-1, w.q.core.Index.Listing(s.ID()))), w.fill(s))
+		if w.limited() && w.idle() || w.q.core.Index.Turn() != turn {
 			return nil
 		}
 		alarm.Stop()
@@ -318,12 +318,12 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	if w.kinds != nil {
 		ask.Knows = job.WorkerRecord{Kinds: w.kinds}.Knows
 	}
-	picked, wake := w.q.index.Pick(n, ask)
+	picked, wake := w.q.core.Index.Pick(n, ask)
 	for _, c := range picked {
 		w.occupy()
 		// What happens to a claimed job shows in the mirror, whatever the mode is by
 		// then.
-		release := w.q.holdJobs()
+		release := w.q.core.Mirrors.HoldJobs()
 		w.wg.Go(func() {
 			defer release()
 			w.work(s, c)

@@ -28,6 +28,8 @@ const (
 // By says who intervenes, and why.
 type By struct {
 	Actor, Reason string
+	// Revision is what was seen; 0 takes what is there now.
+	Revision int64
 	// BreakClaim lets an edit and a move take a claimed job from its owner.
 	BreakClaim bool
 }
@@ -72,6 +74,9 @@ type Next struct {
 	Record *Record
 	Where  Place
 }
+
+// At is the record as it was written at a revision.
+func (n Next) At(rev int64) Snapshot { return Snapshot{Record: n.Record, Where: n.Where, Rev: rev} }
 
 // Claims tells whether the record was claimed for the event's owner.
 func (n Next) Claims() bool { return n.Where == InJobs && n.Record.Claimed() }

@@ -200,7 +200,7 @@ var table = []mutant{
 	{at: "enqueue-again-nonce", what: "an enqueue's second try has a new nonce", how: drop, pkg: "workqueue", run: "TestAnIDThatWasUsedBefore|TestSurvives_44_OneIDOneJob",
 		spared: "the first try was refused, so its nonce was never written, and the lane decides each try"},
 	{at: "retention-follows", what: "a retention lease takes no keys under other settings", how: drop, pkg: "workqueue", run: "TestSettingsAreFollowed"},
-	{at: "settings-lesser", what: "a process may keep less than the settings say, never more", how: "cmp.Or(s.Retention, c.Retention, time.Hour)", pkg: "workqueue", run: "TestWhoeverKeepsLessCounts"},
+	{at: "settings-lesser", what: "a process may keep less than the settings say, never more", how: "cmp.Or(set.Retention, own.Retention, time.Hour)", pkg: "internal/queue", run: "TestWhoeverKeepsLessCounts"},
 	{at: "settings-kept", what: "a setting that does not change keeps what is not known of it", how: never, pkg: "internal/job", run: "TestSettingsOfANewerProgramSurvive"},
 	{at: "settings-bounds", what: "nobody goes by a setting that is out of bounds", how: never, pkg: "workqueue", run: "TestHostileSettings"},
 	{at: "takeup-nonce", what: "take up: the nonce of the claim", how: drop, pkg: "workqueue", run: "TestTakeUpWithAStaleTokenIsRefused"},

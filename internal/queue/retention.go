@@ -1,4 +1,4 @@
-package workqueue
+package queue
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/fault"
 )
 
 // keysPerLease bounds the keys on one retention lease: under auth, attaching a
@@ -80,9 +80,9 @@ func (k kept) exceeded(jobs, bytes int) bool {
 
 func (k kept) perLease() int { return min(keysPerLease, max(k.jobs/4, 1)) }
 
-// lease returns a lease for one more key of n bytes. It waits only when no lease
+// Lease returns a lease for one more key of n bytes. It waits only when no lease
 // could be granted ahead.
-func (r *retention) lease(ctx context.Context, n int) (clientv3.LeaseID, error) {
+func (r *retention) Lease(ctx context.Context, n int) (clientv3.LeaseID, error) {
 	for {
 		r.mu.Lock()
 		id, wait := r.attach(n)
@@ -140,7 +140,7 @@ func (r *retention) grant(k kept) *grant {
 	g := &grant{done: make(chan struct{})}
 	r.grants = g
 	if r.life.Err() != nil {
-		g.err = coord.ErrClosed
+		g.err = fault.ErrClosed
 		close(g.done)
 		return g
 	}
@@ -186,8 +186,8 @@ func (r *retention) revoke(id clientv3.LeaseID) {
 	})
 }
 
-// lost takes a lease out of use that etcd does not know any more.
-func (r *retention) lost(id clientv3.LeaseID) {
+// Lost takes a lease out of use that etcd does not know any more.
+func (r *retention) Lost(id clientv3.LeaseID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.current != nil && r.current.id == id {

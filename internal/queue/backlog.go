@@ -1,4 +1,4 @@
-package workqueue
+package queue
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/leasekit/leasekit/internal/job"
 )
 
 const (
@@ -30,9 +32,9 @@ type backlog struct {
 	err    error
 }
 
-// check refuses when the last answer was too large, and asks anew now and then,
+// Check refuses when the last answer was too large, and asks anew now and then,
 // behind the caller.
-func (b *backlog) check(q *Queue) error {
+func (b *backlog) Check(q *Core) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	every := backlogEvery
@@ -44,22 +46,22 @@ func (b *backlog) check(q *Queue) error {
 		every = backlogSoon
 	}
 	if !b.asking && time.Since(b.asked) > every {
-		b.asking = q.behind(func(ctx context.Context) { b.ask(ctx, q) })
+		b.asking = q.Behind(func(ctx context.Context) { b.ask(ctx, q) })
 	}
 	return b.err
 }
 
-func (b *backlog) ask(ctx context.Context, q *Queue) {
-	size, quota, err := q.store.Usage(ctx)
+func (b *backlog) ask(ctx context.Context, q *Core) {
+	size, quota, err := q.Store.Usage(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asking, b.checks, b.asked = false, 0, time.Now()
 	switch {
 	case err != nil:
 		// Not knowing is no reason to refuse: etcd still has its own limit.
-		q.log.Debug("ask for etcd's size", zap.Error(err))
+		q.Log.Debug("ask for etcd's size", zap.Error(err))
 	case quota > 0 && float64(size) > backlogShare*float64(quota): //mutant:enqueue-quota
-		b.err = fmt.Errorf("%w: %d of %d bytes are used", ErrBacklogFull, size, quota)
+		b.err = fmt.Errorf("%w: %d of %d bytes are used", job.ErrBacklogFull, size, quota)
 	default:
 		b.err = nil
 	}
