@@ -91,7 +91,7 @@ type Record struct {
 func (r *Record) Encode() ([]byte, error) {
 	out := *r
 	out.Version = r.leastVersion()
-	b, ok := appendObject(make([]byte, 0, r.Size()), &out, recordFields)
+	b, ok := appendObject(make([]byte, 0, r.Size()), reflect.ValueOf(&out).Elem(), recordFields)
 	if !ok {
 		var err error
 		if b, err = EncodeJSON(&out); err != nil {
@@ -171,7 +171,7 @@ func Decode(value []byte) (*Record, error) {
 // ParseRecord reads the JSON alone. The record may share the value's memory.
 func ParseRecord(value []byte) (*Record, error) {
 	r := &Record{}
-	if scanObject(r, value, recordFields) {
+	if scanObject(reflect.ValueOf(r).Elem(), value, recordFields) {
 		return r, nil
 	}
 	return parseAnyRecord(value)
