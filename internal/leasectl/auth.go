@@ -28,7 +28,7 @@ queues and identities apart; who may write a queue's jobs can also spoil them.`,
 }
 
 // queueRoles returns the roles for a queue.
-func (a *app) queueRoles(c *connection, queue string) ([]roles.Role, error) {
+func queueRoles(a *app, c *connection, queue string) ([]roles.Role, error) {
 	if err := keyspace.ValidateName("queue", queue); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ missing on stderr, and exits with 4 for no; -o json has both in one object.`,
 				return err
 			}
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
-				return a.canI(cmd.Context(), c, format, abilities[i].role, args[0], args[1])
+				return canI(cmd.Context(), a, c, format, abilities[i].role, args[0], args[1])
 			})
 		},
 	}
@@ -123,8 +123,8 @@ type abilityItem struct {
 	Missing []roles.Permission `json:"missing"`
 }
 
-func (a *app) canI(ctx context.Context, c *connection, format, role, verb, queue string) error {
-	all, err := a.queueRoles(c, queue)
+func canI(ctx context.Context, a *app, c *connection, format, role, verb, queue string) error {
+	all, err := queueRoles(a, c, queue)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (a *app) canI(ctx context.Context, c *connection, format, role, verb, queue
 	wanted := all[slices.IndexFunc(all, func(r roles.Role) bool { return r.Name == role })]
 	lacks := g.Lacks(wanted.Permissions)
 	item := abilityItem{Verb: verb, Queue: queue, User: g.User, Allowed: len(lacks) == 0, Missing: append([]roles.Permission{}, lacks...)}
-	if err := a.printAbility(format, item); err != nil || item.Allowed {
+	if err := printAbility(a, format, item); err != nil || item.Allowed {
 		return err
 	}
 	return &failure{
@@ -144,7 +144,7 @@ func (a *app) canI(ctx context.Context, c *connection, format, role, verb, queue
 	}
 }
 
-func (a *app) printAbility(format string, item abilityItem) error {
+func printAbility(a *app, format string, item abilityItem) error {
 	if format == formatJSON {
 		return printJSON(a.out, item)
 	}
@@ -192,7 +192,7 @@ queues, not the members of one: fencing guards against bugs, not against malice.
 			if o.queue == "" {
 				return usagef("--queue QUEUE", "--queue is missing: roles are for one queue")
 			}
-			return a.runAuthRoles(cmd.Context(), o)
+			return runAuthRoles(cmd.Context(), a, o)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -202,13 +202,13 @@ queues, not the members of one: fencing guards against bugs, not against malice.
 	return cmd
 }
 
-func (a *app) runAuthRoles(ctx context.Context, o authRolesOptions) error {
+func runAuthRoles(ctx context.Context, a *app, o authRolesOptions) error {
 	format, err := a.format(formatTable, formatJSON, formatYAML)
 	if err != nil {
 		return err
 	}
 	return a.withEtcd(ctx, func(c *connection) error {
-		wanted, err := a.queueRoles(c, o.queue)
+		wanted, err := queueRoles(a, c, o.queue)
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (a *app) runAuthRoles(ctx context.Context, o authRolesOptions) error {
 			return err
 		}
 		if o.apply {
-			return a.applyRoles(ctx, c, wanted, o)
+			return applyRoles(ctx, a, c, wanted, o)
 		}
 		if format != formatTable {
 			return printList(printer{w: a.out, format: format}, view[roles.Role]{}, wanted)
@@ -256,7 +256,7 @@ func etcdctlLines(wanted []roles.Role) []string {
 	return lines
 }
 
-func (a *app) applyRoles(ctx context.Context, c *connection, wanted []roles.Role, o authRolesOptions) error {
+func applyRoles(ctx context.Context, a *app, c *connection, wanted []roles.Role, o authRolesOptions) error {
 	var names []string
 	for _, r := range wanted {
 		names = append(names, r.InEtcd)
@@ -267,7 +267,7 @@ func (a *app) applyRoles(ctx context.Context, c *connection, wanted []roles.Role
 	}
 	a.notef("%s: %smake or extend the roles %s", c.where(), would, strings.Join(names, ", "))
 	for _, r := range wanted { // all of them before anything changes
-		if err := a.ownRole(ctx, c, r); err != nil {
+		if err := ownRole(ctx, a, c, r); err != nil {
 			return err
 		}
 	}
@@ -289,7 +289,7 @@ func (a *app) applyRoles(ctx context.Context, c *connection, wanted []roles.Role
 }
 
 // ownRole refuses a role of that name that holds more than it is for: whoever has it would be given this as well.
-func (a *app) ownRole(ctx context.Context, c *connection, r roles.Role) error {
+func ownRole(ctx context.Context, a *app, c *connection, r roles.Role) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	others, err := roles.Others(ctx, c.Client, r.InEtcd, r.Permissions)

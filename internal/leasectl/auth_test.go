@@ -65,7 +65,7 @@ func (g *guarded) run(user, in string, args ...string) (code int, out, errOut st
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
 	a := &app{in: strings.NewReader(in), out: &stdout, err: &stderr, getenv: func(name string) string { return env[name] }}
-	code = a.run(ctx, newRoot(a, verbs(a)), args)
+	code = run(ctx, a, newRoot(a, verbs(a)), args)
 	return code, stdout.String(), stderr.String()
 }
 

@@ -43,7 +43,7 @@ Absolute rates say more about the machine than about the code: compare ratios.`,
 		Example: `  leasectl bench e2e
   leasectl bench e2e -n 20000 -c 100 --workers 4 --concurrency 50 -o json`,
 		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBenchE2E(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBenchE2E(cmd.Context(), a, o) },
 	}
 	f := cmd.Flags()
 	f.IntVarP(&o.Jobs, "jobs", "n", 20_000, "put `N` jobs through their life in each round")
@@ -54,7 +54,7 @@ Absolute rates say more about the machine than about the code: compare ratios.`,
 	return cmd
 }
 
-func (a *app) runBenchE2E(ctx context.Context, o bench.Options) error {
+func runBenchE2E(ctx context.Context, a *app, o bench.Options) error {
 	for _, n := range []struct {
 		flag  string
 		value int
@@ -67,12 +67,12 @@ func (a *app) runBenchE2E(ctx context.Context, o bench.Options) error {
 	if err != nil {
 		return err
 	}
-	endpoints, stop, err := a.benchTarget(ctx)
+	endpoints, stop, err := benchTarget(ctx, a)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	o.Dial = a.benchDial(endpoints)
+	o.Dial = benchDial(a, endpoints)
 	o.WorkerArgs, o.WorkerEnv = []string{"bench", "worker"}, a.settings.childEnv(endpoints)
 	o.ErrOut, o.Note = a.err, a.notef
 	r, err := bench.E2E(ctx, o)
@@ -87,7 +87,7 @@ func (a *app) runBenchE2E(ctx context.Context, o bench.Options) error {
 
 // benchTarget is the etcd to measure on: the one that was named, else one of its
 // own in another process, so that client and server do not share a runtime.
-func (a *app) benchTarget(ctx context.Context) (endpoints string, stop func(), err error) {
+func benchTarget(ctx context.Context, a *app) (endpoints string, stop func(), err error) {
 	if a.settings.named("endpoints") {
 		c, err := a.connect(ctx)
 		if err != nil {
@@ -115,7 +115,7 @@ func (a *app) benchTarget(ctx context.Context) (endpoints string, stop func(), e
 }
 
 // benchDial makes clients with options of their own.
-func (a *app) benchDial(endpoints string) func(...grpc.DialOption) (*clientv3.Client, error) {
+func benchDial(a *app, endpoints string) func(...grpc.DialOption) (*clientv3.Client, error) {
 	return func(opts ...grpc.DialOption) (*clientv3.Client, error) {
 		s := a.settings
 		s.endpoints = endpoints
@@ -149,7 +149,7 @@ func newBenchWorker(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := child.UntilEOF(cmd.Context(), a.in)
 			defer cancel()
-			return bench.Work(ctx, a.benchDial(a.settings.endpoints), a.settings.root, args[0], concurrency, a.out)
+			return bench.Work(ctx, benchDial(a, a.settings.endpoints), a.settings.root, args[0], concurrency, a.out)
 		},
 	}
 	cmd.Flags().IntVar(&concurrency, "concurrency", 1, "run `N` handlers")

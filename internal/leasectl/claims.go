@@ -148,7 +148,7 @@ func (a *app) withStore(ctx context.Context, f func(*connection, *etcdkv.Store) 
 }
 
 // readClaim reads a claim that must exist: held, waited for, or freed by force.
-func (a *app) readClaim(ctx context.Context, s *etcdkv.Store, n claimNoun, name string) (line.State, error) {
+func readClaim(ctx context.Context, a *app, s *etcdkv.Store, n claimNoun, name string) (line.State, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	st, err := n.state(ctx, s, name)
@@ -172,14 +172,14 @@ func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 				if err != nil {
 					return nil, err
 				}
-				return a.listClaims(ctx, s, n)
+				return listClaims(ctx, a, s, n)
 			},
 		})
 	}
 	return cmd
 }
 
-func (a *app) listClaims(ctx context.Context, s *etcdkv.Store, n claimNoun) ([]claimItem, error) {
+func listClaims(ctx context.Context, a *app, s *etcdkv.Store, n claimNoun) ([]claimItem, error) {
 	states, err := n.states(ctx, s)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func newClaimsGet(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 				if err != nil {
 					return nil, err
 				}
-				st, err := a.readClaim(ctx, s, n, args[0])
+				st, err := readClaim(ctx, a, s, n, args[0])
 				return []claimItem{n.item(st)}, err
 			},
 		})

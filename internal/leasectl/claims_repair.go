@@ -39,7 +39,7 @@ func newClaimRepair(a *app, r claimRepair, o *claimRepairOptions, check func(cmd
 		if err := check(cmd); err != nil {
 			return err
 		}
-		return a.runClaimRepair(cmd.Context(), r, args[0], *o)
+		return runClaimRepair(cmd.Context(), a, r, args[0], *o)
 	}
 	o.addFlags(cmd)
 	return cmd
@@ -47,13 +47,13 @@ func newClaimRepair(a *app, r claimRepair, o *claimRepairOptions, check func(cmd
 
 // runClaimRepair looks at the claim, says what it found and where, asks, and acts only on exactly that: the action is
 // guarded by the token that was shown.
-func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o claimRepairOptions) error {
+func runClaimRepair(ctx context.Context, a *app, r claimRepair, name string, o claimRepairOptions) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}
 	return a.withStore(ctx, func(c *connection, s *etcdkv.Store) error {
-		seen, err := a.readClaim(ctx, s, r.claimNoun, name)
+		seen, err := readClaim(ctx, a, s, r.claimNoun, name)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (a *app) runClaimRepair(ctx context.Context, r claimRepair, name string, o 
 		if err := line.ForceRelease(bounded, s, seen, to, actor(), o.reason); err != nil {
 			return err
 		}
-		return told(r.ref(name)+" "+r.past, a.printClaimRepaired(bounded, format, r, s, name))
+		return told(r.ref(name)+" "+r.past, printClaimRepaired(bounded, a, format, r, s, name))
 	})
 }
 
@@ -104,7 +104,7 @@ func heirOf(to string) string {
 	return to
 }
 
-func (a *app) printClaimRepaired(ctx context.Context, format string, r claimRepair, s *etcdkv.Store, name string) error {
+func printClaimRepaired(ctx context.Context, a *app, format string, r claimRepair, s *etcdkv.Store, name string) error {
 	if format == formatName {
 		return a.printLine(r.ref(name))
 	}

@@ -59,13 +59,13 @@ func newClaimAcquire(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 		if err := keyspace.ValidateName(n.noun, name); err != nil {
 			return err
 		}
-		return a.withResumed(cmd.Context(), session, func(ctx context.Context, c *connection, s *coord.Session) error {
+		return withResumed(cmd.Context(), a, session, func(ctx context.Context, c *connection, s *coord.Session) error {
 			o.until = time.Now().Add(o.timeout)
 			if o.timeout > 0 {
 				defer watchOver(ctx, c, a.notef)()
 			}
 			o.claim = func(s *coord.Session, _ string, permits int) holdable { return n.claim(s, name, permits) }
-			h, err := a.acquire(ctx, s, args[0], &o)
+			h, err := acquire(ctx, a, s, args[0], &o)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func newClaimStep(a *app, step claimStep, cmd *cobra.Command) *cobra.Command {
 		if err != nil || token <= 0 {
 			return usagef("the token that "+step.plural+" acquire printed", "--token is %q: it is a positive number", o.token)
 		}
-		return a.runClaimStep(cmd.Context(), step, args[0], token, o.nonce)
+		return runClaimStep(cmd.Context(), a, step, args[0], token, o.nonce)
 	}
 	cmd.Flags().StringVar(&o.token, "token", "", "the token of the claim, `N`")
 	cmd.Flags().StringVar(&o.nonce, "nonce", "", "the nonce of the claim, `X`")
@@ -115,7 +115,7 @@ type claimSteppedItem struct {
 }
 
 // runClaimStep finds the session in the claim itself, so that the token and the nonce are all that a script must keep.
-func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, token coord.Token, nonce string) error {
+func runClaimStep(ctx context.Context, a *app, step claimStep, name string, token coord.Token, nonce string) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (a *app) runClaimStep(ctx context.Context, step claimStep, name string, tok
 		case st.Owner == "" || coord.Token(st.Token) != token:
 			return fmt.Errorf("%s: %w", step.ref(name), &coord.FencedError{Key: st.Key, Wanted: token, Current: coord.Token(st.Token)})
 		}
-		return a.resume(ctx, c, st.Owner, func(ctx context.Context, s *coord.Session) error {
+		return resume(ctx, a, c, st.Owner, func(ctx context.Context, s *coord.Session) error {
 			ctx, cancel := a.bounded(ctx)
 			defer cancel()
 			h, err := step.claim(s, st.Name, st.Permit+1).ResumeClaim(ctx, token, nonce)
@@ -166,14 +166,14 @@ func (n claimNoun) find(s *etcdkv.Store, ctx context.Context, arg string, token 
 }
 
 // withResumed connects and calls f with a session that lives without a process, and leaves it so.
-func (a *app) withResumed(ctx context.Context, session string, f func(context.Context, *connection, *coord.Session) error) error {
+func withResumed(ctx context.Context, a *app, session string, f func(context.Context, *connection, *coord.Session) error) error {
 	return a.withEtcd(ctx, func(c *connection) error {
-		return a.resume(ctx, c, session, func(ctx context.Context, s *coord.Session) error { return f(ctx, c, s) })
+		return resume(ctx, a, c, session, func(ctx context.Context, s *coord.Session) error { return f(ctx, c, s) })
 	})
 }
 
 // resume calls f with a session that lives without a process, under a context that ends with it, and leaves it so.
-func (a *app) resume(ctx context.Context, c *connection, session string, f func(context.Context, *coord.Session) error) (err error) {
+func resume(ctx context.Context, a *app, c *connection, session string, f func(context.Context, *coord.Session) error) (err error) {
 	opening, cancel := a.bounded(ctx)
 	defer cancel()
 	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Resume: session})

@@ -38,9 +38,9 @@ var lookups = map[string]lookup{
 }
 
 // addCompletions gives every command that takes a name from etcd or from the contexts its live completion.
-func (a *app) addCompletions(cmd *cobra.Command) {
+func addCompletions(a *app, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
-		a.addCompletions(sub)
+		addCompletions(a, sub)
 	}
 	if cmd.ValidArgs != nil || cmd.ValidArgsFunction != nil {
 		return
@@ -55,9 +55,11 @@ func (a *app) addCompletions(cmd *cobra.Command) {
 	}
 	switch {
 	case look != nil:
-		cmd.ValidArgsFunction = a.completing(look)
+		cmd.ValidArgsFunction = completing(a, look)
 	case cmd.HasParent() && cmd.Parent().Name() == "config" && slices.Contains([]string{"NAME", "OLD", "CONTEXT"}, placeholder):
-		cmd.ValidArgsFunction = a.completeContexts
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+			return completeContexts(a, cmd, args, toComplete)
+		}
 	case placeholder == "":
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
@@ -73,26 +75,26 @@ func firstPlaceholder(use string) string {
 }
 
 // completing turns a lookup into what cobra calls. Every trouble ends in no offer: a completion has no place for errors.
-func (a *app) completing(look lookup) cobra.CompletionFunc {
+func completing(a *app, look lookup) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return a.offers(cmd, look, toComplete), cobra.ShellCompDirectiveNoFileComp
+		return offers(a, cmd, look, toComplete), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // offers looks up what etcd has, wherever it stands in the command line.
-func (a *app) offers(cmd *cobra.Command, look lookup, toComplete string) []string {
+func offers(a *app, cmd *cobra.Command, look lookup, toComplete string) []string {
 	if a.settings.load(cmd.Flags(), a.getenv) != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
-	return a.lookUp(ctx, look, toComplete)
+	return lookUp(ctx, a, look, toComplete)
 }
 
-func (a *app) lookUp(ctx context.Context, look lookup, prefix string) []string {
+func lookUp(ctx context.Context, a *app, look lookup, prefix string) []string {
 	a.settings.ask = nil // nobody can be asked in the middle of a command line
 	t, err := a.settings.target(ctx, a.getenv)
 	if err != nil {
@@ -167,7 +169,7 @@ func completeSessions(ctx context.Context, _ *clientv3.Client, store *etcdkv.Sto
 }
 
 // completeContexts offers the contexts of the file.
-func (a *app) completeContexts(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func completeContexts(a *app, _ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	path, err := contexts.Path(a.getenv)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

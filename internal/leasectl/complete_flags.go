@@ -51,10 +51,10 @@ var flagLookups = map[string]lookup{
 
 // addFlagCompletions completes the values of flags, here and below. What takes neither a name nor one of a few values, nor
 // a file, is offered nothing: the shell would offer files.
-func (a *app) addFlagCompletions(cmd *cobra.Command) {
+func addFlagCompletions(a *app, cmd *cobra.Command) {
 	values := flagValues()
 	register := func(f *pflag.Flag) {
-		complete := a.flagCompletion(cmd.Name(), f, values)
+		complete := flagCompletion(a, cmd.Name(), f, values)
 		if complete == nil {
 			return
 		}
@@ -68,14 +68,14 @@ func (a *app) addFlagCompletions(cmd *cobra.Command) {
 		}
 	})
 	for _, sub := range cmd.Commands() {
-		a.addFlagCompletions(sub)
+		addFlagCompletions(a, sub)
 	}
 }
 
-func (a *app) flagCompletion(verb string, f *pflag.Flag, values map[string][]string) cobra.CompletionFunc {
+func flagCompletion(a *app, verb string, f *pflag.Flag, values map[string][]string) cobra.CompletionFunc {
 	if f.Name == "context" {
 		return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-			return a.completeContexts(cmd, nil, toComplete)
+			return completeContexts(a, cmd, nil, toComplete)
 		}
 	}
 	if f.Name == "output" {
@@ -89,7 +89,7 @@ func (a *app) flagCompletion(verb string, f *pflag.Flag, values map[string][]str
 		}
 		if look := flagLookups[name]; look != nil {
 			return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-				return a.offers(cmd, look, toComplete), cobra.ShellCompDirectiveNoFileComp
+				return offers(a, cmd, look, toComplete), cobra.ShellCompDirectiveNoFileComp
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func newConfig(a *app) *cobra.Command {
 }
 
 // contextFile reads the file of contexts and says where it is.
-func (a *app) contextFile() (path string, f contexts.File, err error) {
+func contextFile(a *app) (path string, f contexts.File, err error) {
 	if path, err = contexts.Path(a.getenv); err != nil {
 		return "", f, usagef("LEASECTL_CONFIG=FILE", "no place for contexts: %v", err)
 	}
@@ -31,8 +31,8 @@ func (a *app) contextFile() (path string, f contexts.File, err error) {
 }
 
 // changeContexts changes the file of contexts by a pure function.
-func (a *app) changeContexts(change func(contexts.File) (contexts.File, error)) (contexts.File, error) {
-	path, f, err := a.contextFile()
+func changeContexts(a *app, change func(contexts.File) (contexts.File, error)) (contexts.File, error) {
+	path, f, err := contextFile(a)
 	if err != nil {
 		return f, err
 	}
@@ -85,7 +85,7 @@ func newConfigContexts(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, f, err := a.contextFile()
+			_, f, err := contextFile(a)
 			if err != nil {
 				return err
 			}
@@ -114,7 +114,7 @@ func newConfigUse(a *app) *cobra.Command {
   leasectl config use none`,
 		Args: takes("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			f, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Use(args[0]) })
+			f, err := changeContexts(a, func(f contexts.File) (contexts.File, error) { return f.Use(args[0]) })
 			if err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func newConfigRename(a *app) *cobra.Command {
 		Example: `  leasectl config rename prod prod-eu`,
 		Args:    takes("OLD", "NEW"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if _, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Rename(args[0], args[1]) }); err != nil {
+			if _, err := changeContexts(a, func(f contexts.File) (contexts.File, error) { return f.Rename(args[0], args[1]) }); err != nil {
 				return err
 			}
 			return a.printLine(refName("context", args[1]) + " was " + args[0])
@@ -148,7 +148,7 @@ func newConfigDelete(a *app) *cobra.Command {
 		Example: `  leasectl config delete old`,
 		Args:    takes("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if _, err := a.changeContexts(func(f contexts.File) (contexts.File, error) { return f.Delete(args[0]) }); err != nil {
+			if _, err := changeContexts(a, func(f contexts.File) (contexts.File, error) { return f.Delete(args[0]) }); err != nil {
 				return err
 			}
 			return a.printLine(refName("context", args[0]) + " deleted")

@@ -45,7 +45,7 @@ or $LEASECTL_CONFIG.`,
 				return usagef("leasectl config set NAME "+args[1], "%q is no name for a context", name)
 			}
 			begun := ""
-			f, err := a.changeContexts(func(f contexts.File) (contexts.File, error) {
+			f, err := changeContexts(a, func(f contexts.File) (contexts.File, error) {
 				begun = f.Current
 				c, err := f.Contexts[name].With(args[1:]...)
 				if err != nil {

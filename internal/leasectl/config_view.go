@@ -38,7 +38,7 @@ etcdctl's variable. Passwords are not shown.`,
 			if !origin && p.format == formatTable {
 				v.columns = v.columns[:2]
 			}
-			return printList(p, v, a.settingItems(cmd))
+			return printList(p, v, settingItems(a, cmd))
 		},
 	}
 	cmd.Flags().BoolVar(&origin, "show-origin", false, "show where each value comes from, as -o wide and json always do")
@@ -55,7 +55,7 @@ var settingView = view[settingItem]{
 	},
 }
 
-func (a *app) settingItems(cmd *cobra.Command) []settingItem {
+func settingItems(a *app, cmd *cobra.Command) []settingItem {
 	s := &a.settings
 	items := []settingItem{{"context", s.context, originOr(s.origin["context"], s.context)}}
 	for _, g := range globalFlags {
@@ -71,7 +71,7 @@ func (a *app) settingItems(cmd *cobra.Command) []settingItem {
 		}
 		items = append(items, settingItem{g.flag, value, originOr(s.origin[g.flag], s.origin[g.flag])})
 	}
-	items = append(items, a.passwordItem())
+	items = append(items, passwordItem(a))
 	for _, name := range []string{"read_only", "confirm"} {
 		if v := s.chosen.Value(name); v != "" {
 			items = append(items, settingItem{name, v, s.contextName()})
@@ -88,7 +88,7 @@ func originOr(origin, set string) string {
 }
 
 // passwordItem says where the password would come from, without fetching it.
-func (a *app) passwordItem() settingItem {
+func passwordItem(a *app) settingItem {
 	s := &a.settings
 	item := settingItem{Name: "password", Value: "(hidden)"}
 	ours := s.source("user") == s.contextName()

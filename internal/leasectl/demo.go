@@ -37,7 +37,7 @@ one was refused.`,
 		if len(args) > 0 {
 			return verbs(cmd, args)
 		}
-		return a.runDemo(cmd.Context(), o)
+		return runDemo(cmd.Context(), a, o)
 	}
 	return cmd
 }
@@ -45,7 +45,7 @@ one was refused.`,
 // demoTimeout bounds the demo: it takes half a minute.
 const demoTimeout = 3 * time.Minute
 
-func (a *app) runDemo(ctx context.Context, o demo.Options) error {
+func runDemo(ctx context.Context, a *app, o demo.Options) error {
 	switch {
 	case o.Workers < 2 || o.Workers > 64:
 		return usagef("--workers 4", "--workers is %d: want 2 to 64, since one is killed and one is frozen", o.Workers)
@@ -56,7 +56,7 @@ func (a *app) runDemo(ctx context.Context, o demo.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Progress = a.demoProgress()
+	o.Progress = demoProgress(a)
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout+time.Duration(o.Jobs)*200*time.Millisecond)
 	defer cancel()
 	r, err := demo.Run(ctx, o)
@@ -89,7 +89,7 @@ var demoView = view[demo.Report]{columns: []column[demo.Report]{
 }}
 
 // demoProgress prints a line now and then, when something changed.
-func (a *app) demoProgress() func(demo.Progress) {
+func demoProgress(a *app) func(demo.Progress) {
 	var last demo.Progress
 	return func(p demo.Progress) {
 		if p.Done == last.Done && p.Done > 0 {

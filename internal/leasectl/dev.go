@@ -46,7 +46,7 @@ the server cleanly. It asks for no password: keep it on loopback.`,
 		Example: `  leasectl dev
   leasectl dev --ephemeral --client-addr 127.0.0.1:0   # any free port, nothing kept`,
 		Args: takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDev(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDev(cmd.Context(), a, o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.dataDir, "data-dir", "", "keep the data in `DIR` (default leasectl/dev in $XDG_STATE_HOME or ~/.local/state)")
@@ -57,7 +57,7 @@ the server cleanly. It asks for no password: keep it on loopback.`,
 }
 
 // runDev serves until ctx ends, which is success.
-func (a *app) runDev(ctx context.Context, o devOptions) error {
+func runDev(ctx context.Context, a *app, o devOptions) error {
 	dir, err := o.dir(a.getenv)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (a *app) runDev(ctx context.Context, o devOptions) error {
 	level := zap.NewAtomicLevelAt(zap.FatalLevel)
 	startCtx, cancel := context.WithTimeout(ctx, devStartTimeout)
 	defer cancel()
-	cluster, err := embedetcd.Start(startCtx, embedetcd.Config{Dir: dir, ClientAddr: o.clientAddr, Fast: o.fast, Logger: a.devLogger(level)})
+	cluster, err := embedetcd.Start(startCtx, embedetcd.Config{Dir: dir, ClientAddr: o.clientAddr, Fast: o.fast, Logger: devLogger(a, level)})
 	if interrupted(ctx) != nil && err != nil {
 		return nil // stopped before it served: stopped all the same
 	}
@@ -79,7 +79,7 @@ func (a *app) runDev(ctx context.Context, o devOptions) error {
 	}
 	level.SetLevel(zap.ErrorLevel)
 	endpoint := cluster.Endpoints()[0]
-	a.devHints(o, endpoint)
+	devHints(a, o, endpoint)
 	_, err = fmt.Fprintf(a.out, "ready endpoint=%s data=%s\n", endpoint, quoted(cluster.Dir()))
 	if err == nil {
 		<-ctx.Done()
@@ -137,7 +137,7 @@ func devStartError(o devOptions, err error) error {
 }
 
 // devHints tells people what to do next, and what to mind.
-func (a *app) devHints(o devOptions, endpoint string) {
+func devHints(a *app, o devOptions, endpoint string) {
 	if host, _, err := net.SplitHostPort(o.clientAddr); err == nil && !loopback(host) {
 		a.notef("warning: %s is reachable from other machines, and asks nobody for a password", o.clientAddr)
 	}
@@ -157,7 +157,7 @@ func loopback(host string) bool {
 }
 
 // devLogger shows the server's errors on stderr; what it says while all is well helps nobody here.
-func (a *app) devLogger(level zap.AtomicLevel) *zap.Logger {
+func devLogger(a *app, level zap.AtomicLevel) *zap.Logger {
 	enc := zap.NewDevelopmentEncoderConfig()
 	enc.CallerKey, enc.StacktraceKey = "", ""
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(a.err)), level)

@@ -35,7 +35,7 @@ after the TTL. Nothing is kept but in etcd. SIGINT and SIGTERM stop it cleanly.`
 			if err := checkTTL(ttl); err != nil {
 				return err
 			}
-			return a.runDispatch(cmd.Context(), args, workqueue.DispatcherConfig{TTL: ttl, Prefetch: prefetch})
+			return runDispatch(cmd.Context(), a, args, workqueue.DispatcherConfig{TTL: ttl, Prefetch: prefetch})
 		},
 	}
 	f := cmd.Flags()
@@ -44,12 +44,12 @@ after the TTL. Nothing is kept but in etcd. SIGINT and SIGTERM stop it cleanly.`
 	return cmd
 }
 
-func (a *app) runDispatch(ctx context.Context, queues []string, cfg workqueue.DispatcherConfig) error {
+func runDispatch(ctx context.Context, a *app, queues []string, cfg workqueue.DispatcherConfig) error {
 	return a.withEtcd(ctx, func(c *connection) error {
 		defer watchOver(ctx, c, a.notef)()
 		g, gctx := errgroup.WithContext(ctx)
 		for _, name := range queues {
-			g.Go(func() error { return a.dispatchQueue(gctx, c, name, cfg) })
+			g.Go(func() error { return dispatchQueue(gctx, a, c, name, cfg) })
 		}
 		err := g.Wait()
 		if interrupted(ctx) != nil && (err == nil || errors.Is(err, context.Canceled)) {
@@ -59,7 +59,7 @@ func (a *app) runDispatch(ctx context.Context, queues []string, cfg workqueue.Di
 	})
 }
 
-func (a *app) dispatchQueue(ctx context.Context, c *connection, name string, cfg workqueue.DispatcherConfig) error {
+func dispatchQueue(ctx context.Context, a *app, c *connection, name string, cfg workqueue.DispatcherConfig) error {
 	log := &workLog{w: a.err}
 	q, err := a.openQueue(ctx, c, name, log.zap())
 	if err != nil {

@@ -65,7 +65,7 @@ func TestQueueChangeConflicts(t *testing.T) {
 	a := &app{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(name string) string { return env[name] }, aborted: make(chan struct{})}
 	moved := false
 	overtaken := &cobra.Command{Use: "overtaken", RunE: func(cmd *cobra.Command, _ []string) error {
-		return a.runQueueChange(cmd.Context(), testQueue, mutation{}, queueChange{what: "set", past: "set", do: func(ctx context.Context, q *workqueue.Queue, seen workqueue.By) error {
+		return runQueueChange(cmd.Context(), a, testQueue, mutation{}, queueChange{what: "set", past: "set", do: func(ctx context.Context, q *workqueue.Queue, seen workqueue.By) error {
 			moved = true
 			if err := s.queue.Pause(ctx, by); err != nil {
 				return err
@@ -73,7 +73,7 @@ func TestQueueChangeConflicts(t *testing.T) {
 			return q.SetMode(ctx, "dispatch", seen)
 		}})
 	}}
-	code := a.run(s.within(patience), newRoot(a, append(verbs(a), overtaken)), []string{"overtaken"})
+	code := run(s.within(patience), a, newRoot(a, append(verbs(a), overtaken)), []string{"overtaken"})
 	if !moved || code != exitConflict || out.Len() > 0 {
 		t.Errorf("got exit code %d, %q on stdout, and %q", code, out.String(), errs.String())
 	}

@@ -75,9 +75,9 @@ permission is missing. 6: etcd is not reachable. With --format nagios: 0, 1, 2, 
 				}
 			}
 			if o.afterRestore {
-				return a.runAfterRestore(cmd.Context(), o)
+				return runAfterRestore(cmd.Context(), a, o)
 			}
-			return o.verdict(a, a.runDoctor(cmd.Context(), o))
+			return o.verdict(a, runDoctor(cmd.Context(), a, o))
 		},
 	}, impactRead)
 	f := cmd.Flags()
@@ -154,8 +154,8 @@ func (o *doctorOptions) verdict(a *app, err error) error {
 }
 
 // runDoctor examines, prints, and with --fix asks and repairs.
-func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
-	e, err := a.examineCluster(ctx, o)
+func runDoctor(ctx context.Context, a *app, o doctorOptions) error {
+	e, err := examineCluster(ctx, a, o)
 	if err != nil {
 		return err
 	}
@@ -170,15 +170,15 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 		}
 	}
 	if todo > 0 {
-		if err := a.applyPlan(ctx, e, o, todo); err != nil {
+		if err := applyPlan(ctx, a, e, o, todo); err != nil {
 			return err
 		}
 	}
-	return a.finishDoctor(e.Report, o, todo)
+	return finishDoctor(a, e.Report, o, todo)
 }
 
 // applyPlan shows what would be done, asks, and does it.
-func (a *app) applyPlan(ctx context.Context, e *doctored, o doctorOptions, todo int) error {
+func applyPlan(ctx context.Context, a *app, e *doctored, o doctorOptions, todo int) error {
 	e.Report.Plan(a.err)
 	changes := fmt.Sprintf("%d changes", todo)
 	if todo == 1 {
@@ -191,7 +191,7 @@ func (a *app) applyPlan(ctx context.Context, e *doctored, o doctorOptions, todo 
 }
 
 // finishDoctor prints what is not printed yet, and returns the exit code.
-func (a *app) finishDoctor(r *doctor.Report, o doctorOptions, todo int) error {
+func finishDoctor(a *app, r *doctor.Report, o doctorOptions, todo int) error {
 	var err error
 	code := exitOK
 	switch o.format {
@@ -230,7 +230,7 @@ func (a *app) finishDoctor(r *doctor.Report, o doctorOptions, todo int) error {
 }
 
 // examineCluster connects and looks. Where etcd has no leader it still asks the endpoints for their state.
-func (a *app) examineCluster(ctx context.Context, o doctorOptions) (*doctored, error) {
+func examineCluster(ctx context.Context, a *app, o doctorOptions) (*doctored, error) {
 	t, err := a.settings.target(ctx, a.getenv)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ type restoredSession struct {
 }
 
 // runAfterRestore ends all sessions, after somebody has typed the root.
-func (a *app) runAfterRestore(ctx context.Context, o doctorOptions) error {
+func runAfterRestore(ctx context.Context, a *app, o doctorOptions) error {
 	return a.withEtcd(ctx, func(c *connection) error {
 		ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
@@ -62,11 +62,11 @@ are lost by this count only where their process is gone.`, c.where(), len(all))
 			}
 			res.Sessions = append(res.Sessions, item)
 		}
-		return a.printRestored(o, res)
+		return printRestored(a, o, res)
 	})
 }
 
-func (a *app) printRestored(o doctorOptions, res restored) error {
+func printRestored(a *app, o doctorOptions, res restored) error {
 	if o.format == doctorJSON {
 		if err := printJSON(a.out, res); err != nil {
 			return err

@@ -59,7 +59,7 @@ func (r *doctorRig) leasectlAt(root string, args ...string) (stdout, stderr stri
 	defer cancel()
 	var out, errOut bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string { return r.env[name] }}
-	code = a.run(ctx, newRoot(a, verbs(a)), append(args, "--endpoints", r.endpoints, "--root", root))
+	code = run(ctx, a, newRoot(a, verbs(a)), append(args, "--endpoints", r.endpoints, "--root", root))
 	return out.String(), errOut.String(), code
 }
 

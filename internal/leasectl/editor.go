@@ -13,7 +13,7 @@ import (
 var errUnedited = errors.New("the payload was left as it is, nothing changed")
 
 // editor returns the command line of the user's editor, or a usage error where nobody can use one.
-func (a *app) editor() (string, error) {
+func editor(a *app) (string, error) {
 	if !isTerminal(a.in) {
 		return "", usagef("PAYLOAD, @FILE, - or a flag such as --priority", "nothing says what to edit")
 	}
@@ -27,7 +27,7 @@ func (a *app) editor() (string, error) {
 
 // editText lets the user edit text in a file that only they can read, and returns what it is then. It blocks until the
 // editor has ended.
-func (a *app) editText(ctx context.Context, editor string, text []byte) ([]byte, error) {
+func editText(ctx context.Context, a *app, editor string, text []byte) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "leasectl-edit-")
 	if err != nil {
 		return nil, fmt.Errorf("edit: %w", err)

@@ -36,7 +36,7 @@ again then.`,
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
 				ctx, stop := a.whileRead(cmd.Context())
 				defer stop()
-				return orUnread(ctx, a.observe(ctx, c, args[0], format, changes))
+				return orUnread(ctx, observe(ctx, a, c, args[0], format, changes))
 			})
 		},
 	}
@@ -44,7 +44,7 @@ again then.`,
 	return cmd
 }
 
-func (a *app) observe(ctx context.Context, c *connection, name, format string, changes int) error {
+func observe(ctx context.Context, a *app, c *connection, name, format string, changes int) error {
 	e, err := election.New(c.Client, election.Config{Name: name, Root: c.root, Identity: a.settings.identity})
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (a *app) observe(ctx context.Context, c *connection, name, format string, c
 	}()
 	n := 0
 	for s := range states {
-		if err := a.printObserved(format, s); err != nil {
+		if err := printObserved(a, format, s); err != nil {
 			return err
 		}
 		if n++; n == changes {
@@ -88,7 +88,7 @@ type observedLine struct {
 	Token  string          `json:"token"`
 }
 
-func (a *app) printObserved(format string, s election.State) error {
+func printObserved(a *app, format string, s election.State) error {
 	line := observedLine{AsOf: s.AsOf.UTC(), Status: s.Status, Leader: s.Session}
 	if !s.Token.IsZero() {
 		line.Token = s.Token.String()

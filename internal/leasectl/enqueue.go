@@ -66,7 +66,7 @@ it is dead or cancelled; 3 it is gone, and was not kept long enough; 6 the
 			if err := checkWait(cmd, o.wait, "wait-timeout", o.waitTimeout); err != nil {
 				return err
 			}
-			return a.runEnqueue(cmd.Context(), args, o)
+			return runEnqueue(cmd.Context(), a, args, o)
 		},
 	}
 	f := cmd.Flags()
@@ -132,7 +132,7 @@ func callerTrace(getenv func(string) string) map[string]string {
 	return trace
 }
 
-func (a *app) runEnqueue(ctx context.Context, args []string, o enqueueOptions) error {
+func runEnqueue(ctx context.Context, a *app, args []string, o enqueueOptions) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
@@ -152,29 +152,29 @@ func (a *app) runEnqueue(ctx context.Context, args []string, o enqueueOptions) e
 		return usagef("leasectl queues drain --help, or one job at a time", "--wait waits for one job, but - makes one of each line")
 	}
 	if source != "-" { // before connecting: a file that cannot be read is known at once
-		if p.Payload, err = a.readPayload(source); err != nil {
+		if p.Payload, err = readPayload(a, source); err != nil {
 			return err
 		}
 	}
 	return a.withQueue(ctx, args[0], func(c *connection, q *workqueue.Queue) error {
 		if source == "-" {
-			return a.enqueueLines(ctx, q, p, format, o.dryRun)
+			return enqueueLines(ctx, a, q, p, format, o.dryRun)
 		}
-		j, err := a.enqueueOne(ctx, q, p, o.dryRun)
+		j, err := enqueueOne(ctx, a, q, p, o.dryRun)
 		switch {
 		case err != nil || o.dryRun:
 			return err
 		case o.wait:
-			return a.awaitResult(ctx, c, q, j, format, o.waitTimeout)
+			return awaitResult(ctx, a, c, q, j, format, o.waitTimeout)
 		case format == formatJSON:
-			return told(nameOf(j)+" is enqueued", a.printJob(format, j))
+			return told(nameOf(j)+" is enqueued", printJob(a, format, j))
 		}
 		return told(nameOf(j)+" is enqueued", a.printLine(nameOf(j)))
 	})
 }
 
 // readPayload returns the payload that an argument stands for.
-func (a *app) readPayload(source string) ([]byte, error) {
+func readPayload(a *app, source string) ([]byte, error) {
 	path, isFile := strings.CutPrefix(source, "@")
 	if !isFile {
 		return []byte(source), nil
@@ -198,9 +198,9 @@ func (a *app) readPayload(source string) ([]byte, error) {
 	return b, nil
 }
 
-func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Params, dryRun bool) (*workqueue.Job, error) {
+func enqueueOne(ctx context.Context, a *app, q *workqueue.Queue, p workqueue.Params, dryRun bool) (*workqueue.Job, error) {
 	if dryRun {
-		return nil, a.dryEnqueue(ctx, q, p)
+		return nil, dryEnqueue(ctx, a, q, p)
 	}
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
@@ -209,13 +209,13 @@ func (a *app) enqueueOne(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 }
 
 // awaitResult waits for the end of a job that was made just now, and prints its result.
-func (a *app) awaitResult(ctx context.Context, c *connection, q *workqueue.Queue, made *workqueue.Job, format string, timeout time.Duration) error {
+func awaitResult(ctx context.Context, a *app, c *connection, q *workqueue.Queue, made *workqueue.Job, format string, timeout time.Duration) error {
 	a.notef("%s", nameOf(made))
-	j, err := a.awaitState(ctx, c, q, awaited{ref: jobRef{made.Queue, made.ID}, met: made, timeout: timeout})
+	j, err := awaitState(ctx, a, c, q, awaited{ref: jobRef{made.Queue, made.ID}, met: made, timeout: timeout})
 	if err != nil {
 		return err
 	}
-	return a.printResult(format, j)
+	return printResult(a, format, j)
 }
 
 // existsHint names the job in the way, for an enqueue that met one.
@@ -228,7 +228,7 @@ func existsHint(err error) error {
 }
 
 // dryEnqueue checks what enqueueOne would be told, and writes nothing.
-func (a *app) dryEnqueue(ctx context.Context, q *workqueue.Queue, p workqueue.Params) error {
+func dryEnqueue(ctx context.Context, a *app, q *workqueue.Queue, p workqueue.Params) error {
 	if _, _, _, err := q.EnqueueOps(p); err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (a *app) dryEnqueue(ctx context.Context, q *workqueue.Queue, p workqueue.Pa
 		a.notef("would enqueue a job of %d bytes to %s", len(p.Payload), q.Name())
 		return nil
 	}
-	j, err := a.getJob(ctx, q, jobRef{q.Name(), p.ID})
+	j, err := getJob(ctx, a, q, jobRef{q.Name(), p.ID})
 	switch {
 	case errors.Is(err, workqueue.ErrNotFound):
 	case err != nil:

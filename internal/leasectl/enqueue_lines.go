@@ -26,7 +26,7 @@ type bulk struct {
 }
 
 // enqueueLines makes a job of each line of stdin. Each succeeds or fails alone.
-func (a *app) enqueueLines(ctx context.Context, q *workqueue.Queue, common workqueue.Params, format string, dryRun bool) error {
+func enqueueLines(ctx context.Context, a *app, q *workqueue.Queue, common workqueue.Params, format string, dryRun bool) error {
 	if _, _, _, err := q.EnqueueOps(common); err != nil {
 		return err // once, instead of once per line
 	}

@@ -44,7 +44,7 @@ Types of events: ` + wrapList(eventTypes, 4) + `.`,
 		GroupID: groupLook,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.eventPrinter(cmd, o)
+			p, err := eventPrinter(a, cmd, o)
 			if err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ func wrapList(words []string, first int) string {
 }
 
 // eventPrinter checks the flags.
-func (a *app) eventPrinter(cmd *cobra.Command, o eventOptions) (printer, error) {
+func eventPrinter(a *app, cmd *cobra.Command, o eventOptions) (printer, error) {
 	for _, t := range o.types {
 		if !slices.Contains(eventTypes, t) {
 			return printer{}, usagef("leasectl events --help", "--type %q is none of %s", t, strings.Join(eventTypes, ", "))

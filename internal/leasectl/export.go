@@ -33,14 +33,14 @@ When there is no queue of a name, nothing is written; the exit code is 3.`,
   leasectl export --file all.ndjson
   leasectl export mail | jq -c 'select(.where == "dead")' >dead.ndjson`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runExport(cmd.Context(), args, file)
+			return runExport(cmd.Context(), a, args, file)
 		},
 	}
 	cmd.Flags().StringVar(&file, "file", "", "write to `FILE`, which is replaced once all is there; - is stdout")
 	return cmd
 }
 
-func (a *app) runExport(ctx context.Context, queues []string, file string) error {
+func runExport(ctx context.Context, a *app, queues []string, file string) error {
 	return a.withEtcd(ctx, func(c *connection) error {
 		for _, name := range queues {
 			if err := a.needQueue(ctx, c, name); err != nil {
@@ -55,24 +55,24 @@ func (a *app) runExport(ctx context.Context, queues []string, file string) error
 		}
 		switch info, err := os.Stat(file); {
 		case file == "" || file == "-":
-			return a.exportTo(ctx, c, queues, a.out)
+			return exportTo(ctx, a, c, queues, a.out)
 		case err == nil && !info.Mode().IsRegular(): // a device, a pipe: it is written to, not replaced
-			return a.exportInto(ctx, c, queues, file)
+			return exportInto(ctx, a, c, queues, file)
 		}
 		if target, err := filepath.EvalSymlinks(file); err == nil {
 			file = target
 		}
-		return replaceFile(file, func(w io.Writer) error { return a.exportTo(ctx, c, queues, w) })
+		return replaceFile(file, func(w io.Writer) error { return exportTo(ctx, a, c, queues, w) })
 	})
 }
 
 // exportInto writes to what is there and is no regular file.
-func (a *app) exportInto(ctx context.Context, c *connection, queues []string, path string) error {
+func exportInto(ctx context.Context, a *app, c *connection, queues []string, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	err = a.exportTo(ctx, c, queues, f)
+	err = exportTo(ctx, a, c, queues, f)
 	if cerr := f.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("write %s: %w", path, cerr))
 	}
@@ -100,11 +100,11 @@ func replaceFile(path string, write func(io.Writer) error) (err error) {
 	return err
 }
 
-func (a *app) exportTo(ctx context.Context, c *connection, queues []string, out io.Writer) error {
+func exportTo(ctx context.Context, a *app, c *connection, queues []string, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 64<<10)
 	var sum exportCount
 	for _, queue := range queues {
-		if err := a.exportQueue(ctx, c, queue, w, &sum); err != nil {
+		if err := exportQueue(ctx, a, c, queue, w, &sum); err != nil {
 			return errors.Join(err, w.Flush())
 		}
 	}
@@ -130,7 +130,7 @@ func (e exportCount) verdict() error {
 	return nil
 }
 
-func (a *app) exportQueue(ctx context.Context, c *connection, queue string, w *bufio.Writer, sum *exportCount) error {
+func exportQueue(ctx context.Context, a *app, c *connection, queue string, w *bufio.Writer, sum *exportCount) error {
 	q, err := a.openQueue(ctx, c, queue, nil)
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ what is there, replace puts the imported one in its place, unless that is claime
 			default:
 				return usagef("--on-conflict fail", "--on-conflict is %q: it is fail, skip or replace", o.onConflict)
 			}
-			return a.runImport(cmd.Context(), args[0], o)
+			return runImport(cmd.Context(), a, args[0], o)
 		},
 	}
 	o.addFlags(cmd.Flags())
@@ -63,7 +63,7 @@ what is there, replace puts the imported one in its place, unless that is claime
 	return cmd
 }
 
-func (a *app) runImport(ctx context.Context, path string, o importOptions) error {
+func runImport(ctx context.Context, a *app, path string, o importOptions) error {
 	in := a.in
 	if path != "-" {
 		f, err := os.Open(path)

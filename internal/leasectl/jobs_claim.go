@@ -38,11 +38,11 @@ the session is renewed. Exit code 3 means that nothing is claimable.`,
 				return usagef("--wait 30s", "--wait is %v: it must not be negative", wait)
 			}
 			return a.withQueue(cmd.Context(), args[0], func(c *connection, q *workqueue.Queue) error {
-				claim, err := a.claimFor(cmd.Context(), c, q, session, wait)
+				claim, err := claimFor(cmd.Context(), a, c, q, session, wait)
 				if err != nil {
 					return err
 				}
-				return told(nameOf(claim.Job())+" is claimed", a.printClaim(format, claim, session))
+				return told(nameOf(claim.Job())+" is claimed", printClaim(a, format, claim, session))
 			})
 		},
 	}
@@ -69,7 +69,7 @@ type claimedItem struct {
 	CheckpointBase64 []byte  `json:"checkpoint_base64,omitempty"`
 }
 
-func (a *app) printClaim(format string, claim *workqueue.Claim, session string) error {
+func printClaim(a *app, format string, claim *workqueue.Claim, session string) error {
 	j := claim.Job()
 	if format == formatName {
 		return a.printLine(nameOf(j))
@@ -91,8 +91,8 @@ func (a *app) printClaim(format string, claim *workqueue.Claim, session string) 
 }
 
 // claimFor claims a job for a session that lives without a process, and leaves it so.
-func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, session string, wait time.Duration) (claim *workqueue.Claim, err error) {
-	err = a.resume(ctx, c, session, func(ctx context.Context, s *coord.Session) error {
+func claimFor(ctx context.Context, a *app, c *connection, q *workqueue.Queue, session string, wait time.Duration) (claim *workqueue.Claim, err error) {
+	err = resume(ctx, a, c, session, func(ctx context.Context, s *coord.Session) error {
 		store, err := etcdkv.NewStore(c.Client, c.root, nil)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, s
 		if wait > 0 {
 			defer watchOver(ctx, c, a.notef)()
 		}
-		claim, err = a.claimWithin(ctx, q, s, wait, func(ctx context.Context) <-chan error {
+		claim, err = claimWithin(ctx, a, q, s, wait, func(ctx context.Context) <-chan error {
 			return a.watchPrefixes(ctx, store, []string{keys.Jobs(), keys.Config(), store.Keys().Sessions()})
 		})
 		return err
@@ -110,8 +110,8 @@ func (a *app) claimFor(ctx context.Context, c *connection, q *workqueue.Queue, s
 }
 
 // claimWithin claims once, and again when something changes or a job may have come due, until the time is over.
-func (a *app) claimWithin(ctx context.Context, q *workqueue.Queue, s *coord.Session, wait time.Duration, watch func(context.Context) <-chan error) (*workqueue.Claim, error) {
-	claim, err := a.claimOnce(ctx, q, s)
+func claimWithin(ctx context.Context, a *app, q *workqueue.Queue, s *coord.Session, wait time.Duration, watch func(context.Context) <-chan error) (*workqueue.Claim, error) {
+	claim, err := claimOnce(ctx, a, q, s)
 	if wait == 0 || !errors.Is(err, workqueue.ErrEmpty) {
 		return claim, err
 	}
@@ -133,13 +133,13 @@ func (a *app) claimWithin(ctx context.Context, q *workqueue.Queue, s *coord.Sess
 			}
 			return nil, err
 		}
-		if claim, err = a.claimOnce(ctx, q, s); !errors.Is(err, workqueue.ErrEmpty) {
+		if claim, err = claimOnce(ctx, a, q, s); !errors.Is(err, workqueue.ErrEmpty) {
 			return claim, err
 		}
 	}
 }
 
-func (a *app) claimOnce(ctx context.Context, q *workqueue.Queue, s *coord.Session) (*workqueue.Claim, error) {
+func claimOnce(ctx context.Context, a *app, q *workqueue.Queue, s *coord.Session) (*workqueue.Claim, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	claim, err := q.Claim(ctx, s)

@@ -37,11 +37,11 @@ leasectl jobs get.`,
 				return err
 			}
 			return a.withQueue(cmd.Context(), ref.queue, func(c *connection, q *workqueue.Queue) error {
-				j, err := a.getJob(cmd.Context(), q, ref)
+				j, err := getJob(cmd.Context(), a, q, ref)
 				if err != nil {
 					return err
 				}
-				refusal, err := a.readRefusal(cmd.Context(), c, ref)
+				refusal, err := readRefusal(cmd.Context(), a, c, ref)
 				if err != nil {
 					return err
 				}
@@ -52,7 +52,7 @@ leasectl jobs get.`,
 }
 
 // readRefusal reads the last late write for a job that was refused, nil without one.
-func (a *app) readRefusal(ctx context.Context, c *connection, ref jobRef) (*workqueue.Refusal, error) {
+func readRefusal(ctx context.Context, a *app, c *connection, ref jobRef) (*workqueue.Refusal, error) {
 	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ type jobEdit struct {
 func newJobsEdit(a *app) *cobra.Command {
 	var o editOptions
 	shape := repairShape{more: []string{"[PAYLOAD|@FILE|-]"}, bind: func(cmd *cobra.Command, args []string) (repair, error) {
-		return a.newEdit(cmd, args, o)
+		return newEdit(a, cmd, args, o)
 	}}
 	cmd := newRepairOf(a, shape, &cobra.Command{
 		Use:   "edit QUEUE/ID [PAYLOAD|@FILE|-]",
@@ -57,7 +57,7 @@ result is refused from then on.`,
 }
 
 // newEdit reads the flags and the payload, before anything is asked of etcd.
-func (a *app) newEdit(cmd *cobra.Command, args []string, o editOptions) (repair, error) {
+func newEdit(a *app, cmd *cobra.Command, args []string, o editOptions) (repair, error) {
 	e := &jobEdit{}
 	if err := e.readFlags(cmd, o); err != nil {
 		return repair{}, err
@@ -75,13 +75,13 @@ func (a *app) newEdit(cmd *cobra.Command, args []string, o editOptions) (repair,
 		if source == "-" {
 			source = "@-"
 		}
-		payload, err := a.readPayload(source)
+		payload, err := readPayload(a, source)
 		if err != nil {
 			return r, err
 		}
 		e.setPayload(payload)
 	case len(e.changes) == 0:
-		editor, err := a.editor()
+		editor, err := editor(a)
 		if err != nil {
 			return r, err
 		}
@@ -90,7 +90,7 @@ func (a *app) newEdit(cmd *cobra.Command, args []string, o editOptions) (repair,
 			if dryRun {
 				return nil
 			}
-			payload, err := a.editText(ctx, editor, seen.Payload)
+			payload, err := editText(ctx, a, editor, seen.Payload)
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ that are no text are base64 in payload_base64 and so on.`,
 			return runItem(cmd.Context(), a, o, lister[jobDetail]{
 				view: detailColumns,
 				load: func(ctx context.Context, c *connection) ([]jobDetail, error) {
-					return a.loadJob(ctx, c, ref)
+					return loadJob(ctx, a, c, ref)
 				},
 				prefixes: func(keys keyspace.Keyspace) []string {
 					q := keys.Queue(ref.queue)
@@ -43,25 +43,25 @@ that are no text are base64 in payload_base64 and so on.`,
 
 var detailColumns = jobColumns(func(d jobDetail) *jobItem { return &d.jobItem })
 
-func (a *app) loadJob(ctx context.Context, c *connection, ref jobRef) ([]jobDetail, error) {
+func loadJob(ctx context.Context, a *app, c *connection, ref jobRef) ([]jobDetail, error) {
 	q, err := a.openQueue(ctx, c, ref.queue, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = q.Close() }() // nothing was written
-	j, err := a.getJob(ctx, q, ref)
+	j, err := getJob(ctx, a, q, ref)
 	if err != nil {
 		return nil, err
 	}
 	return []jobDetail{detailOf(j)}, nil
 }
 
-func (a *app) getJob(ctx context.Context, q *workqueue.Queue, ref jobRef) (*workqueue.Job, error) {
+func getJob(ctx context.Context, a *app, q *workqueue.Queue, ref jobRef) (*workqueue.Job, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	return q.Get(ctx, ref.id)
 }
 
-func (a *app) printJob(format string, j *workqueue.Job) error {
+func printJob(a *app, format string, j *workqueue.Job) error {
 	return printItem(printer{w: a.out, format: format}, detailColumns, detailOf(j))
 }

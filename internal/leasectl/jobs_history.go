@@ -44,7 +44,7 @@ all that reaches.`,
 				return err
 			}
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
-				h, err := a.loadHistory(cmd.Context(), c, ref)
+				h, err := loadHistory(cmd.Context(), a, c, ref)
 				if err != nil {
 					return err
 				}
@@ -109,7 +109,7 @@ func (h jobHistory) print(p printer) error {
 }
 
 // loadHistory puts together what record, old revisions and evidence tell.
-func (a *app) loadHistory(ctx context.Context, c *connection, ref jobRef) (jobHistory, error) {
+func loadHistory(ctx context.Context, a *app, c *connection, ref jobRef) (jobHistory, error) {
 	if err := keyspace.ValidateName("id", ref.id); err != nil {
 		return jobHistory{}, err
 	}

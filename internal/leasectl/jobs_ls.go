@@ -42,7 +42,7 @@ used is an empty list, with a note, since a typing error looks like that. What -
 			if s.limited && s.limit <= 0 {
 				return usagef("leave it out to see all", "--limit is %d: it must be positive", s.limit)
 			}
-			return a.listSelected(cmd.Context(), o, s)
+			return listSelected(cmd.Context(), a, o, s)
 		},
 	}
 	s.addFlags(cmd)
@@ -52,13 +52,13 @@ used is an empty list, with a note, since a typing error looks like that. What -
 }
 
 // listSelected lists jobs, or follows them.
-func (a *app) listSelected(ctx context.Context, o listOptions, s selection) error {
+func listSelected(ctx context.Context, a *app, o listOptions, s selection) error {
 	return runList(ctx, a, o, lister[jobItem]{
 		view: jobColumns(func(i jobItem) *jobItem { return &i }),
 		load: func(ctx context.Context, c *connection) ([]jobItem, error) {
-			items, err := a.loadJobs(ctx, c, s, !o.watch)
+			items, err := loadJobs(ctx, a, c, s, !o.watch)
 			if err == nil && o.shows(a, "LEASE-TTL") {
-				err = a.addLeaseTimes(ctx, c, items)
+				err = addLeaseTimes(ctx, a, c, items)
 			}
 			return items, err
 		},
@@ -136,7 +136,7 @@ func joinStates() string {
 
 // loadJobs reads the selected jobs whole before anything is printed, so that an error leaves no half list. With say it
 // tells how many records it read, where that is not just what is printed.
-func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool) (items []jobItem, err error) {
+func loadJobs(ctx context.Context, a *app, c *connection, s selection, say bool) (items []jobItem, err error) {
 	if !s.named {
 		if s.queues, err = a.queues(ctx, c); err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func (a *app) loadJobs(ctx context.Context, c *connection, s selection, say bool
 		s.queues = slices.DeleteFunc(s.queues, func(name string) bool { return !s.filter.wantsQueue(name) })
 	}
 	read := 0
-	if items, err = a.listJobs(ctx, c, s, &read); err != nil {
+	if items, err = listJobs(ctx, a, c, s, &read); err != nil {
 		return nil, err
 	}
 	if say && read == 0 && s.named && len(s.queues) == 1 {
@@ -171,13 +171,13 @@ func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
 }
 
 // listJobs reads the selected jobs, a named one of a named queue by itself.
-func (a *app) listJobs(ctx context.Context, c *connection, s selection, read *int) (items []jobItem, err error) {
+func listJobs(ctx context.Context, a *app, c *connection, s selection, read *int) (items []jobItem, err error) {
 	if s.filter.never() {
 		return nil, nil
 	}
 	now := time.Now()
 	if id, ok := s.filter.id(); ok && len(s.queues) == 1 {
-		return a.findJob(ctx, c, jobRef{s.queues[0], id}, func(j *workqueue.Job) bool { return s.filter.matches(j, now) })
+		return findJob(ctx, a, c, jobRef{s.queues[0], id}, func(j *workqueue.Job) bool { return s.filter.matches(j, now) })
 	}
 	for j, err := range c.queues().List(ctx, s.queues, s.library(now, read)) {
 		switch {
@@ -193,13 +193,13 @@ func (a *app) listJobs(ctx context.Context, c *connection, s selection, read *in
 }
 
 // findJob is a list of one job, if it is there and matches.
-func (a *app) findJob(ctx context.Context, c *connection, ref jobRef, matches func(*workqueue.Job) bool) ([]jobItem, error) {
+func findJob(ctx context.Context, a *app, c *connection, ref jobRef, matches func(*workqueue.Job) bool) ([]jobItem, error) {
 	q, err := a.openQueue(ctx, c, ref.queue, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = q.Close() }() // nothing was written
-	j, err := a.getJob(ctx, q, ref)
+	j, err := getJob(ctx, a, q, ref)
 	switch {
 	case errors.Is(err, workqueue.ErrNotFound) || err == nil && !matches(j):
 		return nil, nil

@@ -40,11 +40,11 @@ dead or cancelled; 3 there is no such job, or no longer; 5 it is not over; 6 the
 				return err
 			}
 			return a.withQueue(cmd.Context(), ref.queue, func(c *connection, q *workqueue.Queue) error {
-				j, err := a.jobForResult(cmd.Context(), c, q, ref, wait, timeout)
+				j, err := jobForResult(cmd.Context(), a, c, q, ref, wait, timeout)
 				if err != nil {
 					return err
 				}
-				return a.printResult(format, j)
+				return printResult(a, format, j)
 			})
 		},
 	}
@@ -66,11 +66,11 @@ func checkWait(cmd *cobra.Command, wait bool, flag string, timeout time.Duration
 	return nil
 }
 
-func (a *app) jobForResult(ctx context.Context, c *connection, q *workqueue.Queue, ref jobRef, wait bool, timeout time.Duration) (*workqueue.Job, error) {
+func jobForResult(ctx context.Context, a *app, c *connection, q *workqueue.Queue, ref jobRef, wait bool, timeout time.Duration) (*workqueue.Job, error) {
 	if wait {
-		return a.awaitState(ctx, c, q, awaited{ref: ref, timeout: timeout})
+		return awaitState(ctx, a, c, q, awaited{ref: ref, timeout: timeout})
 	}
-	j, err := a.getJob(ctx, q, ref)
+	j, err := getJob(ctx, a, q, ref)
 	if err == nil && j.State.Live() {
 		err = &failure{code: exitConflict, err: fmt.Errorf("job %s is %s, and has no result yet", refText(j), j.State), try: "the same with --wait"}
 	}
@@ -78,10 +78,10 @@ func (a *app) jobForResult(ctx context.Context, c *connection, q *workqueue.Queu
 }
 
 // printResult prints the result of a job that is over, or the job in JSON. The error tells that it came to none.
-func (a *app) printResult(format string, j *workqueue.Job) error {
+func printResult(a *app, format string, j *workqueue.Job) error {
 	switch {
 	case format == formatJSON:
-		if err := a.printJob(format, j); err != nil {
+		if err := printJob(a, format, j); err != nil {
 			return err
 		}
 	case format == formatName:

@@ -48,7 +48,7 @@ func newStep(a *app, cmd *cobra.Command, o *stepOptions, prepare func() (step, e
 		if err != nil {
 			return err
 		}
-		return a.runStep(cmd.Context(), ref, token, o.nonce, s)
+		return runStep(cmd.Context(), a, ref, token, o.nonce, s)
 	}
 	cmd.Flags().StringVar(&o.token, "token", "", "the token of the claim, `N`")
 	cmd.Flags().StringVar(&o.nonce, "nonce", "", "the nonce of the claim, `X`")
@@ -63,7 +63,7 @@ type steppedItem struct {
 	Outcome string `json:"outcome"`
 }
 
-func (a *app) runStep(ctx context.Context, ref jobRef, token coord.Token, nonce string, s step) error {
+func runStep(ctx context.Context, a *app, ref jobRef, token coord.Token, nonce string, s step) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
@@ -78,11 +78,11 @@ func (a *app) runStep(ctx context.Context, ref jobRef, token coord.Token, nonce 
 		if err != nil {
 			return about(ref, err)
 		}
-		return told(ref.name()+" "+s.past, a.printStep(format, ref, token, s))
+		return told(ref.name()+" "+s.past, printStep(a, format, ref, token, s))
 	})
 }
 
-func (a *app) printStep(format string, ref jobRef, token coord.Token, s step) error {
+func printStep(a *app, format string, ref jobRef, token coord.Token, s step) error {
 	switch format {
 	case formatJSON:
 		return printJSON(a.out, steppedItem{ref.id, ref.queue, token.String(), s.past})
@@ -93,7 +93,7 @@ func (a *app) printStep(format string, ref jobRef, token coord.Token, s step) er
 }
 
 // readBody reads what a step is given on stdin; a terminal gives nothing.
-func (a *app) readBody(what string, limit int) ([]byte, error) {
+func readBody(a *app, what string, limit int) ([]byte, error) {
 	if isTerminal(a.in) {
 		return nil, nil
 	}
@@ -118,7 +118,7 @@ terminal. The job is done when this exits with 0, once, however often it is call
 		Example: `  echo ok | leasectl jobs complete mail/welcome-7 --token 918250 --nonce 5f1c...
   leasectl jobs complete mail/welcome-7 --token "$TOKEN" --nonce "$NONCE" </dev/null`,
 	}, &o, func() (step, error) {
-		result, err := a.readBody("result", workqueue.MaxResult)
+		result, err := readBody(a, "result", workqueue.MaxResult)
 		return step{"complete", "completed", func(ctx context.Context, c *workqueue.Claim) error { return c.Complete(ctx, result) }}, err
 	})
 }
@@ -161,7 +161,7 @@ attempts are used up.
 func newNote(a *app, verb, past string, cmd *cobra.Command, keep func(*workqueue.Claim, context.Context, []byte) error) *cobra.Command {
 	var o stepOptions
 	return newStep(a, cmd, &o, func() (step, error) {
-		b, err := a.readBody(verb, workqueue.MaxResult) // the library knows the limit of notes
+		b, err := readBody(a, verb, workqueue.MaxResult) // the library knows the limit of notes
 		return step{verb, past, func(ctx context.Context, c *workqueue.Claim) error { return keep(c, ctx, b) }}, err
 	})
 }

@@ -182,7 +182,7 @@ func labelText(labels map[string]string) string {
 }
 
 // addLeaseTimes fills in what is left of the leases of those who work.
-func (a *app) addLeaseTimes(ctx context.Context, c *connection, items []jobItem) error {
+func addLeaseTimes(ctx context.Context, a *app, c *connection, items []jobItem) error {
 	if !slices.ContainsFunc(items, func(i jobItem) bool { return i.Owner != "" }) {
 		return nil
 	}

@@ -51,7 +51,7 @@ over.`,
 			if err != nil {
 				return err
 			}
-			return a.waitForJob(cmd.Context(), format, ref, t.states, timeout)
+			return waitForJob(cmd.Context(), a, format, ref, t.states, timeout)
 		},
 	}
 	cmd.Flags().StringSliceVar(&states, "for", []string{"done", "dead", "cancelled"}, "wait for `STATE`[,STATE...]: "+joinStates())
@@ -59,14 +59,14 @@ over.`,
 	return cmd
 }
 
-func (a *app) waitForJob(ctx context.Context, format string, ref jobRef, states []workqueue.State, timeout time.Duration) error {
+func waitForJob(ctx context.Context, a *app, format string, ref jobRef, states []workqueue.State, timeout time.Duration) error {
 	return a.withQueue(ctx, ref.queue, func(c *connection, q *workqueue.Queue) error {
-		j, err := a.awaitState(ctx, c, q, awaited{ref: ref, states: states, orphans: slices.Contains(states, workqueue.StateOrphan), timeout: timeout})
+		j, err := awaitState(ctx, a, c, q, awaited{ref: ref, states: states, orphans: slices.Contains(states, workqueue.StateOrphan), timeout: timeout})
 		switch {
 		case err != nil:
 			return err
 		case slices.Contains(states, j.State):
-			return a.printJob(format, j)
+			return printJob(a, format, j)
 		}
 		return &failure{code: exitFailed, err: fmt.Errorf("job %s is %s%s, which is none of %s", refText(j), j.State, whyText(lastLine(j.Error)), stateNames(states)), try: "leasectl jobs describe " + escape.Shell(refText(j))}
 	})
@@ -85,7 +85,7 @@ type awaited struct {
 
 // awaitState waits until the job is in one of the states, or over, and returns it. It watches etcd, and outlasts its
 // troubles.
-func (a *app) awaitState(ctx context.Context, c *connection, q *workqueue.Queue, w awaited) (*workqueue.Job, error) {
+func awaitState(ctx context.Context, a *app, c *connection, q *workqueue.Queue, w awaited) (*workqueue.Job, error) {
 	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (a *app) awaitState(ctx context.Context, c *connection, q *workqueue.Queue,
 	changed := a.watchPrefixes(ctx, store, prefixes)
 	defer watchOver(ctx, c, a.notef)()
 	for begun := false; ; begun = true {
-		j, err := a.getSame(ctx, q, w.ref, w.met)
+		j, err := getSame(ctx, a, q, w.ref, w.met)
 		if err != nil {
 			if err := outlast(ctx, begun, over, err); err != nil {
 				return nil, err
@@ -145,8 +145,8 @@ func (w awaited) awaitChange(ctx context.Context, j *workqueue.Job, changed <-ch
 }
 
 // getSame is getJob, bound to the job that was met, nil at first: when its ID is another's by now, it is as it ended.
-func (a *app) getSame(ctx context.Context, q *workqueue.Queue, ref jobRef, met *workqueue.Job) (*workqueue.Job, error) {
-	j, err := a.getJob(ctx, q, ref)
+func getSame(ctx context.Context, a *app, q *workqueue.Queue, ref jobRef, met *workqueue.Job) (*workqueue.Job, error) {
+	j, err := getJob(ctx, a, q, ref)
 	if err != nil || met == nil || j.Born == met.Born {
 		return j, err
 	}

@@ -33,7 +33,7 @@ func TestJobsWaitKeepsToTheJobThatItMet(t *testing.T) {
 		}
 	}
 	enqueue()
-	met, err := a.getSame(t.Context(), q, ref, nil)
+	met, err := getSame(t.Context(), a, q, ref, nil)
 	if err != nil || met.State != workqueue.StateReady {
 		t.Fatalf("got %v, %v", met, err)
 	}
@@ -43,14 +43,14 @@ func TestJobsWaitKeepsToTheJobThatItMet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if now, err := a.getSame(t.Context(), q, ref, met); err != nil || now.State != workqueue.StateClaimed {
+	if now, err := getSame(t.Context(), a, q, ref, met); err != nil || now.State != workqueue.StateClaimed {
 		t.Errorf("the job itself, claimed: got %v, %v", now, err)
 	}
 	if err := c.Complete(t.Context(), []byte("first")); err != nil {
 		t.Fatal(err)
 	}
 	enqueue()
-	if now, err := a.getSame(t.Context(), q, ref, met); err != nil || now.State != workqueue.StateDone || string(now.Result) != "first" {
+	if now, err := getSame(t.Context(), a, q, ref, met); err != nil || now.State != workqueue.StateDone || string(now.Result) != "first" {
 		t.Errorf("behind the next of its ID: got %v, %v", now, err)
 	}
 	last, err := client.Put(t.Context(), "other", "")
@@ -60,7 +60,7 @@ func TestJobsWaitKeepsToTheJobThatItMet(t *testing.T) {
 	if _, err := client.Compact(t.Context(), last.Header.Revision); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := a.getSame(t.Context(), q, ref, met); !errors.Is(err, workqueue.ErrNotFound) || exitCode(err) != exitNotFound {
+	if now, err := getSame(t.Context(), a, q, ref, met); !errors.Is(err, workqueue.ErrNotFound) || exitCode(err) != exitNotFound {
 		t.Errorf("with nothing left of it: got %v, %v", now, err)
 	}
 }

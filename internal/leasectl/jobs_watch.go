@@ -32,7 +32,7 @@ or no longer. leasectl events tells what happens instead of what is.`,
 				if err := s.parse(args); err != nil {
 					return err
 				}
-				return a.listSelected(cmd.Context(), o, s)
+				return listSelected(cmd.Context(), a, o, s)
 			}
 			if cmd.Flags().Changed("filter") || cmd.Flags().Changed("state") || cmd.Flags().Changed("kind") {
 				return usagef("one of them", "QUEUE/ID names one job: --filter, --state and --kind select many")
@@ -41,7 +41,7 @@ or no longer. leasectl events tells what happens instead of what is.`,
 			if err != nil {
 				return err
 			}
-			return a.watchJob(cmd.Context(), o, ref)
+			return watchJob(cmd.Context(), a, o, ref)
 		},
 	}
 	s.addFlags(cmd)
@@ -50,7 +50,7 @@ or no longer. leasectl events tells what happens instead of what is.`,
 }
 
 // watchJob prints one job whenever it has changed, until it is over.
-func (a *app) watchJob(ctx context.Context, o listOptions, ref jobRef) error {
+func watchJob(ctx context.Context, a *app, o listOptions, ref jobRef) error {
 	p, err := a.watchPrinter(o)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (a *app) watchJob(ctx context.Context, o listOptions, ref jobRef) error {
 		return err
 	}
 	return a.withQueue(ctx, ref.queue, func(c *connection, q *workqueue.Queue) error {
-		j, err := a.awaitState(ctx, c, q, awaited{ref: ref, orphans: true, see: see})
+		j, err := awaitState(ctx, a, c, q, awaited{ref: ref, orphans: true, see: see})
 		if err != nil {
 			return err
 		}

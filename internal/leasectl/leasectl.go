@@ -50,11 +50,11 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	ctx, signals := watchSignals(context.Background())
 	defer signals.stop()
 	a := &app{in: in, out: out, err: errOut, getenv: os.Getenv, aborted: signals.aborted}
-	return a.run(ctx, newRoot(a, verbs(a)), args)
+	return run(ctx, a, newRoot(a, verbs(a)), args)
 }
 
 // run executes a command tree and reports its error, if any.
-func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
+func run(ctx context.Context, a *app, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	err := a.finishShaping(root.ExecuteContext(ctx))
 	if err == nil {

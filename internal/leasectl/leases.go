@@ -40,7 +40,7 @@ was granted. An ID is in hex, as etcdctl takes it.`,
 		Aliases: []string{"list"},
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runList(cmd.Context(), a, o, lister[leaseItem]{view: leaseView, load: a.readLeases, prefixes: leasePrefixes})
+			return runList(cmd.Context(), a, o, lister[leaseItem]{view: leaseView, load: func(ctx context.Context, c *connection) ([]leaseItem, error) { return readLeases(ctx, a, c) }, prefixes: leasePrefixes})
 		},
 	}
 	o.addFlags(cmd)
@@ -65,7 +65,7 @@ etcdctl print it, or in decimal, as etcd's JSON has it.`,
 			return runItem(cmd.Context(), a, o, lister[leaseItem]{
 				view: leaseView, prefixes: leasePrefixes,
 				load: func(ctx context.Context, c *connection) ([]leaseItem, error) {
-					items, err := a.readLeases(ctx, c)
+					items, err := readLeases(ctx, a, c)
 					if err != nil {
 						return nil, err
 					}

@@ -30,7 +30,7 @@ of finished jobs are what jobs delete is for. The ID has to be typed again.`,
 			if err != nil {
 				return err
 			}
-			return a.runRevoke(cmd.Context(), args[0], ids, m)
+			return runRevoke(cmd.Context(), a, args[0], ids, m)
 		},
 	}
 	m.addTracelessFlags(cmd.Flags())
@@ -38,13 +38,13 @@ of finished jobs are what jobs delete is for. The ID has to be typed again.`,
 }
 
 // runRevoke looks at the lease by its keys, says what it holds, asks, and ends exactly that one.
-func (a *app) runRevoke(ctx context.Context, name string, ids []clientv3.LeaseID, m mutation) error {
+func runRevoke(ctx context.Context, a *app, name string, ids []clientv3.LeaseID, m mutation) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}
 	return a.withEtcd(ctx, func(c *connection) error {
-		l, err := a.findLease(ctx, c, name, ids)
+		l, err := findLease(ctx, a, c, name, ids)
 		if err != nil {
 			return err
 		}
@@ -83,8 +83,8 @@ func (a *app) runRevoke(ctx context.Context, name string, ids []clientv3.LeaseID
 	})
 }
 
-func (a *app) findLease(ctx context.Context, c *connection, name string, ids []clientv3.LeaseID) (leaseItem, error) {
-	items, err := a.readLeases(ctx, c)
+func findLease(ctx context.Context, a *app, c *connection, name string, ids []clientv3.LeaseID) (leaseItem, error) {
+	items, err := readLeases(ctx, a, c)
 	if err != nil {
 		return leaseItem{}, err
 	}

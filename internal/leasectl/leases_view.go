@@ -31,7 +31,7 @@ const maxSample = 20
 
 // readLeases finds the leases by their keys: etcd's own list of leases is denied to everybody but root as soon as a
 // lease holds a key that is not ours.
-func (a *app) readLeases(ctx context.Context, c *connection) ([]leaseItem, error) {
+func readLeases(ctx context.Context, a *app, c *connection) ([]leaseItem, error) {
 	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err

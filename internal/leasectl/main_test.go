@@ -81,7 +81,7 @@ func mainWithProbe() {
 			return c.Close()
 		},
 	}
-	code := a.run(ctx, newRoot(a, append(verbs(a), probe)), os.Args[1:])
+	code := run(ctx, a, newRoot(a, append(verbs(a), probe)), os.Args[1:])
 	signals.stop()
 	os.Exit(code)
 }

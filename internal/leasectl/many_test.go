@@ -65,7 +65,7 @@ func (m *many) look(args ...string) string {
 	ctx, cancel := context.WithTimeout(m.tb.Context(), time.Minute)
 	defer cancel()
 	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string { return m.env[name] }}
-	if code := a.run(ctx, newRoot(a, verbs(a)), args); code != 0 {
+	if code := run(ctx, a, newRoot(a, verbs(a)), args); code != 0 {
 		m.tb.Fatalf("%v: exit code %d: %s", args, code, errOut.String())
 	}
 	return out.String()

@@ -76,7 +76,7 @@ type foundJob struct {
 const samplesShown = 3
 
 // findMany lists the jobs once; what is counted, shown and acted on is that.
-func (a *app) findMany(ctx context.Context, c *connection, q *workqueue.Queue, r repair, m manyJobs) (found, error) {
+func findMany(ctx context.Context, a *app, c *connection, q *workqueue.Queue, r repair, m manyJobs) (found, error) {
 	f := found{counts: map[workqueue.State]int{}, left: map[workqueue.State]int{}}
 	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {

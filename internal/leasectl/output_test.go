@@ -143,7 +143,7 @@ func TestGroupNeedsAVerb(t *testing.T) {
 		{[]string{"jobs", "lst"}, "leasectl: unknown command \"lst\" for leasectl jobs; try: leasectl jobs list\n"},
 	} {
 		out.Reset()
-		code := a.run(t.Context(), newRoot(a, []*cobra.Command{jobs}), tt.args)
+		code := run(t.Context(), a, newRoot(a, []*cobra.Command{jobs}), tt.args)
 		if got := out.String(); code != exitUsage || got != tt.want {
 			t.Errorf("%v: exit code %d, %q; want %d, %q", tt.args, code, got, exitUsage, tt.want)
 		}

@@ -27,7 +27,7 @@ setting that says default is left to each process: see leasectl queues set --hel
 				return err
 			}
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
-				d, err := a.loadQueueDetail(cmd.Context(), c, args[0])
+				d, err := loadQueueDetail(cmd.Context(), a, c, args[0])
 				if err != nil {
 					return err
 				}
@@ -44,12 +44,12 @@ type queueDetail struct {
 	Problems []problemItem `json:"problems"`
 }
 
-func (a *app) loadQueueDetail(ctx context.Context, c *connection, name string) (queueDetail, error) {
-	q, err := a.readKnownQueue(ctx, c, name)
+func loadQueueDetail(ctx context.Context, a *app, c *connection, name string) (queueDetail, error) {
+	q, err := readKnownQueue(ctx, a, c, name)
 	if err != nil {
 		return queueDetail{}, err
 	}
-	workers, err := a.readWorkers(ctx, c, []queueItem{q})
+	workers, err := readWorkers(ctx, a, c, []queueItem{q})
 	if err != nil {
 		return queueDetail{}, err
 	}

@@ -38,7 +38,7 @@ exit code 3 means that there is no such queue.`,
 			if timeout < 0 {
 				return usagef("--timeout 10m", "--timeout is %v: it must not be negative", timeout)
 			}
-			return a.runDrain(cmd.Context(), args[0], m, timeout)
+			return runDrain(cmd.Context(), a, args[0], m, timeout)
 		},
 	}
 	m.addFlags(cmd.Flags())
@@ -49,7 +49,7 @@ exit code 3 means that there is no such queue.`,
 // errDrainTimeout is the cause of a wait that took too long.
 var errDrainTimeout = errors.New("the time is over")
 
-func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout time.Duration) error {
+func runDrain(ctx context.Context, a *app, queue string, m mutation, timeout time.Duration) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 		if err := a.needQueue(ctx, c, queue); err != nil {
 			return err
 		}
-		s, err := a.settingsOf(ctx, q)
+		s, err := settingsOf(ctx, a, q)
 		if err != nil {
 			return configHint(err)
 		}
@@ -71,7 +71,7 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 		if m.dryRun {
 			return nil
 		}
-		if err := a.pauseFor(ctx, q, s, m); err != nil {
+		if err := pauseToDrain(ctx, a, q, s, m); err != nil {
 			return err
 		}
 		waiting := ctx
@@ -80,7 +80,7 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 			waiting, cancel = context.WithTimeoutCause(ctx, timeout, errDrainTimeout)
 			defer cancel()
 		}
-		item, err := a.awaitIdle(waiting, c, q)
+		item, err := awaitIdle(waiting, a, c, q)
 		switch {
 		case errors.Is(context.Cause(waiting), errDrainTimeout) && !item.Drained:
 			err = &failure{code: exitUnreachable, err: fmt.Errorf("queue %s is paused, and after %v it still runs %s", queue, timeout, count(item.Claimed, "job")),
@@ -88,12 +88,12 @@ func (a *app) runDrain(ctx context.Context, queue string, m mutation, timeout ti
 		case err != nil:
 			return err
 		}
-		return errors.Join(err, a.printDrained(format, item))
+		return errors.Join(err, printDrained(a, format, item))
 	})
 }
 
 // pauseFor pauses the queue, unless it is.
-func (a *app) pauseFor(ctx context.Context, q *workqueue.Queue, s workqueue.Stats, m mutation) error {
+func pauseToDrain(ctx context.Context, a *app, q *workqueue.Queue, s workqueue.Stats, m mutation) error {
 	if s.Paused {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (a *app) pauseFor(ctx context.Context, q *workqueue.Queue, s workqueue.Stat
 }
 
 // awaitIdle waits until no job of a paused queue runs.
-func (a *app) awaitIdle(ctx context.Context, c *connection, q *workqueue.Queue) (item drainItem, err error) {
+func awaitIdle(ctx context.Context, a *app, c *connection, q *workqueue.Queue) (item drainItem, err error) {
 	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return item, err
@@ -142,7 +142,7 @@ func (a *app) awaitIdle(ctx context.Context, c *connection, q *workqueue.Queue) 
 	}
 }
 
-func (a *app) printDrained(format string, item drainItem) error {
+func printDrained(a *app, format string, item drainItem) error {
 	switch {
 	case format == formatJSON:
 		return printJSON(a.out, item)

@@ -50,7 +50,7 @@ func newQueueShow(a *app, cmd *cobra.Command) *cobra.Command {
 		return runItem(cmd.Context(), a, o, lister[queueItem]{
 			view: queueView,
 			load: func(ctx context.Context, c *connection) ([]queueItem, error) {
-				item, err := a.readKnownQueue(ctx, c, args[0])
+				item, err := readKnownQueue(ctx, a, c, args[0])
 				return []queueItem{item}, err
 			},
 			prefixes: func(keys keyspace.Keyspace) []string {
@@ -63,8 +63,8 @@ func newQueueShow(a *app, cmd *cobra.Command) *cobra.Command {
 }
 
 // readKnownQueue reads a queue that must be there.
-func (a *app) readKnownQueue(ctx context.Context, c *connection, name string) (queueItem, error) {
-	item, err := a.readQueue(ctx, c, name)
+func readKnownQueue(ctx context.Context, a *app, c *connection, name string) (queueItem, error) {
+	item, err := readQueue(ctx, a, c, name)
 	if err != nil {
 		return item, err
 	}

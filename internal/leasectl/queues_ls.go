@@ -28,7 +28,7 @@ show.`,
 			return runList(cmd.Context(), a, o, lister[queueItem]{
 				view: queueView,
 				load: func(ctx context.Context, c *connection) ([]queueItem, error) {
-					items, _, err := a.readQueues(ctx, c)
+					items, _, err := readQueues(ctx, a, c)
 					return items, err
 				},
 				prefixes: func(keys keyspace.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },

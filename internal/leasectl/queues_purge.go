@@ -36,7 +36,7 @@ to be typed. A job that has moved since it was counted is skipped: exit code 7.`
 			if cmd.Flags().Changed("state") && len(states) == 0 {
 				return usagef("leave it out, or --state dead", "--state is empty")
 			}
-			return a.runPurge(cmd.Context(), args[0], states, m)
+			return runPurge(cmd.Context(), a, args[0], states, m)
 		},
 	}
 	m.addTracelessFlags(cmd.Flags())
@@ -70,7 +70,7 @@ func purging(queue string, states []string) (m manyJobs, r repair, err error) {
 	return m, r, m.selection.parse([]string{queue})
 }
 
-func (a *app) runPurge(ctx context.Context, queue string, states []string, m mutation) error {
+func runPurge(ctx context.Context, a *app, queue string, states []string, m mutation) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
@@ -80,22 +80,22 @@ func (a *app) runPurge(ctx context.Context, queue string, states []string, m mut
 		return err
 	}
 	return a.withQueue(ctx, queue, func(c *connection, q *workqueue.Queue) error {
-		f, err := a.findMany(ctx, c, q, r, many)
+		f, err := findMany(ctx, a, c, q, r, many)
 		if err != nil {
 			return err
 		}
 		if len(f.left) > 0 {
 			a.notef("left alone: %s", countText(f.left))
 		}
-		if err := a.confirmPurge(ctx, c, queue, f, &m); err != nil || m.dryRun {
+		if err := confirmPurge(ctx, a, c, queue, f, &m); err != nil || m.dryRun {
 			return err
 		}
-		return a.purge(ctx, format, r, q, f, nil)
+		return purge(ctx, a, format, r, q, f, nil)
 	})
 }
 
 // confirmPurge says what is about to be deleted, and wants the queue's name for it.
-func (a *app) confirmPurge(ctx context.Context, c *connection, queue string, f found, m *mutation) error {
+func confirmPurge(ctx context.Context, a *app, c *connection, queue string, f found, m *mutation) error {
 	statement := fmt.Sprintf("This deletes %s of queue %s in %s", countText(f.counts), queue, c.where())
 	switch {
 	case m.dryRun:
@@ -109,7 +109,7 @@ func (a *app) confirmPurge(ctx context.Context, c *connection, queue string, f f
 }
 
 // purge deletes the jobs, calls then, if there is something to do behind that, and tells the whole in one line.
-func (a *app) purge(ctx context.Context, format string, r repair, q *workqueue.Queue, f found, then func(context.Context) error) error {
+func purge(ctx context.Context, a *app, format string, r repair, q *workqueue.Queue, f found, then func(context.Context) error) error {
 	rs := &repairs{a: a, r: r, q: q, found: f, format: format, quiet: true, by: workqueue.By{Actor: actor(), BreakClaim: r.breaks}}
 	err := rs.run(ctx)
 	item := purgeItem{Queue: q.Name(), Deleted: rs.done, Skipped: []repairedItem{}}

@@ -23,13 +23,13 @@ stop them first. Whoever enqueues to it later makes it anew.`,
   leasectl queues rm mail --dry-run`,
 		Aliases: []string{"delete"},
 		Args:    takes("QUEUE"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runQueueRm(cmd.Context(), args[0], m) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runQueueRm(cmd.Context(), a, args[0], m) },
 	}
 	m.addTracelessFlags(cmd.Flags())
 	return destroys(cmd)
 }
 
-func (a *app) runQueueRm(ctx context.Context, queue string, m mutation) error {
+func runQueueRm(ctx context.Context, a *app, queue string, m mutation) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
@@ -41,21 +41,21 @@ func (a *app) runQueueRm(ctx context.Context, queue string, m mutation) error {
 	r := deletion(true)
 	r.able = func(j *workqueue.Job) bool { return j.State != workqueue.StateClaimed } // an orphan runs nowhere
 	return a.withQueue(ctx, queue, func(c *connection, q *workqueue.Queue) error {
-		config, err := a.settingsOf(ctx, q)
+		config, err := settingsOf(ctx, a, q)
 		if err != nil {
 			return err
 		}
-		f, err := a.findMany(ctx, c, q, r, many)
+		f, err := findMany(ctx, a, c, q, r, many)
 		if err != nil {
 			return err
 		}
 		if err := removable(q, config, f); err != nil {
 			return err
 		}
-		if err := a.confirmPurge(ctx, c, queue, f, &m); err != nil || m.dryRun {
+		if err := confirmPurge(ctx, a, c, queue, f, &m); err != nil || m.dryRun {
 			return err
 		}
-		return a.purge(ctx, format, r, q, f, func(ctx context.Context) error {
+		return purge(ctx, a, format, r, q, f, func(ctx context.Context) error {
 			ctx, cancel := a.bounded(ctx)
 			defer cancel()
 			return q.Remove(ctx, workqueue.By{Actor: actor(), Revision: config.Revision})
@@ -64,7 +64,7 @@ func (a *app) runQueueRm(ctx context.Context, queue string, m mutation) error {
 }
 
 // settingsOf reads the config of a queue, and how many workers it has.
-func (a *app) settingsOf(ctx context.Context, q *workqueue.Queue) (workqueue.Stats, error) {
+func settingsOf(ctx context.Context, a *app, q *workqueue.Queue) (workqueue.Stats, error) {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	return q.Stats(ctx)

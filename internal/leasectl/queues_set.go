@@ -52,11 +52,11 @@ The mode and settings are set by a command each.`,
 			case settings != (settingFlags{}) && cmd.Flags().Changed("mode"):
 				return usagef("the same with --mode alone, and again without", "--mode and settings are set by a command each")
 			case settings != (settingFlags{}):
-				return a.runQueueChange(cmd.Context(), args[0], m, settings.change())
+				return runQueueChange(cmd.Context(), a, args[0], m, settings.change())
 			case mode != workqueue.ModeClaim && mode != workqueue.ModeDispatch:
 				return usagef("--mode claim or --mode dispatch, or a setting such as --retain 24h", "--mode is %q: want claim or dispatch", mode)
 			}
-			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
+			return runQueueChange(cmd.Context(), a, args[0], m, queueChange{
 				what: "set mode " + mode + " of", past: "set to mode " + mode,
 				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.SetMode(ctx, mode, by) },
 			})
@@ -79,7 +79,7 @@ job; a note on stderr says that there is nothing in it.`,
 		Example: `  leasectl queues pause mail --reason "smtp is down"`,
 		Args:    takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
+			return runQueueChange(cmd.Context(), a, args[0], m, queueChange{
 				what: "pause", past: "paused",
 				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Pause(ctx, by) },
 			})
@@ -98,7 +98,7 @@ func newQueuesResume(a *app) *cobra.Command {
 		Example: `  leasectl queues resume mail`,
 		Args:    takes("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runQueueChange(cmd.Context(), args[0], m, queueChange{
+			return runQueueChange(cmd.Context(), a, args[0], m, queueChange{
 				what: "resume", past: "resumed", known: true,
 				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Resume(ctx, by) },
 			})
@@ -109,7 +109,7 @@ func newQueuesResume(a *app) *cobra.Command {
 }
 
 // runQueueChange shows what is there, and changes exactly that.
-func (a *app) runQueueChange(ctx context.Context, name string, m mutation, change queueChange) error {
+func runQueueChange(ctx context.Context, a *app, name string, m mutation, change queueChange) error {
 	return a.withQueue(ctx, name, func(c *connection, q *workqueue.Queue) error {
 		look := a.noteNewQueue
 		if change.known {
@@ -131,7 +131,7 @@ func (a *app) runQueueChange(ctx context.Context, name string, m mutation, chang
 		a.notef("%s: %s%s queue %s (mode %s, paused %s, config revision %d)",
 			c.where(), would, change.what, name, s.Mode, yesNo(s.Paused), s.Revision)
 		if change.settings {
-			a.noteSettings(s)
+			noteSettings(a, s)
 		}
 		if m.dryRun {
 			return nil

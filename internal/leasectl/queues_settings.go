@@ -63,7 +63,7 @@ func (s *settingFlags) change() queueChange {
 }
 
 // noteSettings shows what is there before it changes.
-func (a *app) noteSettings(s workqueue.Stats) {
+func noteSettings(a *app, s workqueue.Stats) {
 	a.notef("so far: %s", settingsText(s.Settings))
 	if s.SettingsErr != nil {
 		a.notef("warning: what nobody goes by is dropped: %v", s.SettingsErr)

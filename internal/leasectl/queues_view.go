@@ -136,8 +136,8 @@ func timeOrNil(t time.Time) *time.Time {
 }
 
 // readQueue counts what is in a queue, and what happened of late.
-func (a *app) readQueue(ctx context.Context, c *connection, name string) (item queueItem, err error) {
-	err = a.countQueues(ctx, c, []string{name}, time.Now().Add(-recently), func(i queueItem, err error) error {
+func readQueue(ctx context.Context, a *app, c *connection, name string) (item queueItem, err error) {
+	err = countQueues(ctx, a, c, []string{name}, time.Now().Add(-recently), func(i queueItem, err error) error {
 		item = i
 		return err
 	})
@@ -145,17 +145,17 @@ func (a *app) readQueue(ctx context.Context, c *connection, name string) (item q
 }
 
 // readQueues reads all queues that are there; broken are those of which the config cannot be read.
-func (a *app) readQueues(ctx context.Context, c *connection) (items []queueItem, broken []string, err error) {
-	return a.readQueuesSince(ctx, c, time.Now().Add(-recently))
+func readQueues(ctx context.Context, a *app, c *connection) (items []queueItem, broken []string, err error) {
+	return readQueuesSince(ctx, a, c, time.Now().Add(-recently))
 }
 
 // readQueuesSince is readQueues; without a time nothing of what happened, nor of what is over.
-func (a *app) readQueuesSince(ctx context.Context, c *connection, since time.Time) (items []queueItem, broken []string, err error) {
+func readQueuesSince(ctx context.Context, a *app, c *connection, since time.Time) (items []queueItem, broken []string, err error) {
 	names, err := a.queues(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = a.countQueues(ctx, c, names, since, func(i queueItem, err error) error {
+	err = countQueues(ctx, a, c, names, since, func(i queueItem, err error) error {
 		switch {
 		case unreadable(err): // it must not hide the others
 			a.notef("warning: %s", errorText(err))
@@ -171,7 +171,7 @@ func (a *app) readQueuesSince(ctx context.Context, c *connection, since time.Tim
 }
 
 // countQueues counts what is in some queues, until take returns an error.
-func (a *app) countQueues(ctx context.Context, c *connection, names []string, since time.Time, take func(queueItem, error) error) error {
+func countQueues(ctx context.Context, a *app, c *connection, names []string, since time.Time, take func(queueItem, error) error) error {
 	now, warned := time.Now(), false
 	for s, err := range c.queues().Stats(ctx, names, since) {
 		if s.OwnersUnknown && !warned {

@@ -82,7 +82,7 @@ func newRepairOf(a *app, s repairShape, cmd *cobra.Command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.runRepairs(cmd.Context(), r, o)
+			return runRepairs(cmd.Context(), a, r, o)
 		}
 		if len(args) == 0 { // takes has let it pass
 			return usagef(helpOf(cmd), "%sQUEUE/ID is missing, or --queue with --state, --filter or --all", verbPrefix(cmd))
@@ -98,7 +98,7 @@ func newRepairOf(a *app, s repairShape, cmd *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.runRepair(cmd.Context(), r, ref, o)
+		return runRepair(cmd.Context(), a, r, ref, o)
 	}
 	if s.traceless {
 		o.addTracelessFlags(cmd.Flags())
@@ -111,13 +111,13 @@ func newRepairOf(a *app, s repairShape, cmd *cobra.Command) *cobra.Command {
 
 // runRepair looks at the job, says what it found and where, and acts only on exactly that: the action is guarded by the
 // revision that was shown. One job needs no question, unless what is done to it is severe.
-func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptions) error {
+func runRepair(ctx context.Context, a *app, r repair, ref jobRef, o repairOptions) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}
 	return a.withQueue(ctx, ref.queue, func(c *connection, q *workqueue.Queue) error {
-		seen, err := a.getJob(ctx, q, ref)
+		seen, err := getJob(ctx, a, q, ref)
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (a *app) runRepair(ctx context.Context, r repair, ref jobRef, o repairOptio
 		if err != nil {
 			return r.hinted(ref, err)
 		}
-		return told(nameOf(j)+" "+r.past, a.printRepaired(ctx, format, r, q, j))
+		return told(nameOf(j)+" "+r.past, printRepaired(ctx, a, format, r, q, j))
 	})
 }
 
@@ -184,7 +184,7 @@ func (r repair) hinted(ref jobRef, err error) error {
 	return about(ref, err)
 }
 
-func (a *app) printRepaired(ctx context.Context, format string, r repair, q *workqueue.Queue, j *workqueue.Job) error {
+func printRepaired(ctx context.Context, a *app, format string, r repair, q *workqueue.Queue, j *workqueue.Job) error {
 	switch format {
 	case formatName:
 		return a.printLine(nameOf(j))
@@ -192,7 +192,7 @@ func (a *app) printRepaired(ctx context.Context, format string, r repair, q *wor
 		if now, err := q.Get(ctx, j.ID); err == nil && now.Revision == j.Revision {
 			j = now // with its payload
 		}
-		return a.printJob(format, j)
+		return printJob(a, format, j)
 	}
 	return a.printLine(nameOf(j) + " " + r.past + " (revision " + strconv.FormatInt(j.Revision, 10) + ")")
 }

@@ -51,13 +51,13 @@ type repairs struct {
 }
 
 // runRepairs finds the jobs, shows them, asks, and acts on exactly those, each guarded by the revision that was shown.
-func (a *app) runRepairs(ctx context.Context, r repair, o repairOptions) error {
+func runRepairs(ctx context.Context, a *app, r repair, o repairOptions) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}
 	return a.withQueue(ctx, o.many.queue, func(c *connection, q *workqueue.Queue) error {
-		f, err := a.findMany(ctx, c, q, r, o.many)
+		f, err := findMany(ctx, a, c, q, r, o.many)
 		if err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ func (a *app) runRepairs(ctx context.Context, r repair, o repairOptions) error {
 			a.notef("would %s %s", r.verb, countText(f.counts))
 			return nil
 		}
-		if err := a.confirmMany(ctx, c, r, f, o); err != nil {
+		if err := confirmMany(ctx, a, c, r, f, o); err != nil {
 			return err
 		}
 		rs := &repairs{a: a, r: r, q: q, found: f, format: format, by: workqueue.By{Actor: actor(), Reason: o.reason, BreakClaim: r.breaks}}
@@ -78,7 +78,7 @@ func (a *app) runRepairs(ctx context.Context, r repair, o repairOptions) error {
 	})
 }
 
-func (a *app) confirmMany(ctx context.Context, c *connection, r repair, f found, o repairOptions) error {
+func confirmMany(ctx context.Context, a *app, c *connection, r repair, f found, o repairOptions) error {
 	switch {
 	case len(f.jobs) == 0:
 		return nil

@@ -77,7 +77,7 @@ func (c *crowd) requests(endpoint, args string) (all, leases int) {
 		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": noContext, "LEASECTL_ROOT": c.root}[name]
 	}}
 	a.settings.dialing = append([]grpc.DialOption{}, rec.DialOptions()...)
-	if code := a.run(ctx, newRoot(a, verbs(a)), strings.Fields(args)); code != exitOK {
+	if code := run(ctx, a, newRoot(a, verbs(a)), strings.Fields(args)); code != exitOK {
 		c.t.Fatalf("%s: exit code %d\n%s%s", args, code, out.String(), errOut.String())
 	}
 	for _, n := range rec.Counts() {

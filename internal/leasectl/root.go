@@ -62,8 +62,8 @@ permits.`,
 	root.SetHelpCommand(newHelp())
 	root.SetHelpCommandGroupID(groupOther)
 	root.AddCommand(verbs...)
-	a.addCompletions(root)
-	a.addFlagCompletions(root)
+	addCompletions(a, root)
+	addFlagCompletions(a, root)
 	runGroup := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -86,7 +86,7 @@ func permitState(ctx context.Context, s *etcdkv.Store, arg string) (line.State, 
 func semaphoreName(arg string) string { return escape.Unname(strings.TrimPrefix(arg, permitPrefix)) }
 
 // loadPermits reads the permits of one semaphore, or with NAME/NUMBER one of them.
-func (a *app) loadPermits(ctx context.Context, c *connection, arg string) (items []claimItem, err error) {
+func loadPermits(ctx context.Context, a *app, c *connection, arg string) (items []claimItem, err error) {
 	s, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err

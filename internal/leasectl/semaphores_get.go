@@ -22,7 +22,7 @@ a majority of etcd's members in this moment.`,
 				view:     semaphoreNoun.view(),
 				prefixes: semaphoreNoun.watched,
 				load: func(ctx context.Context, c *connection) ([]claimItem, error) {
-					return a.loadPermits(ctx, c, args[0])
+					return loadPermits(ctx, a, c, args[0])
 				},
 			})
 		},

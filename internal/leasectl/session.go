@@ -30,7 +30,7 @@ type sessionItem struct {
 	TTL     int64  `json:"ttl"` // seconds, as granted
 }
 
-func (a *app) printSession(format string, s *coord.Session) error {
+func printSession(a *app, format string, s *coord.Session) error {
 	if format == formatJSON {
 		return printJSON(a.out, sessionItem{s.ID(), int64(s.TTL() / time.Second)})
 	}
@@ -52,11 +52,11 @@ by default); -o json shows the granted one, in seconds.`,
 			if err := checkTTL(ttl); err != nil { // to the library 0 is its default
 				return err
 			}
-			return a.withSession(cmd.Context(), coord.SessionConfig{Identity: a.settings.identity, TTL: ttl}, func(ctx context.Context, format string, s *coord.Session) error {
+			return withSession(cmd.Context(), a, coord.SessionConfig{Identity: a.settings.identity, TTL: ttl}, func(ctx context.Context, format string, s *coord.Session) error {
 				if err := s.Leave(ctx); err != nil {
 					return err
 				}
-				return told("session "+s.ID()+" is open", a.printSession(format, s))
+				return told("session "+s.ID()+" is open", printSession(a, format, s))
 			})
 		},
 	}
@@ -78,11 +78,11 @@ it, since others may have begun.`,
 			if args[0] == "" {
 				return usagef("S=$(leasectl session open)", "SESSION is empty: a name that a script forgot would be a new session")
 			}
-			return a.withSession(cmd.Context(), coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
+			return withSession(cmd.Context(), a, coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
 				if err := s.Leave(ctx); err != nil { // resuming has renewed it
 					return err
 				}
-				return a.printSession(format, s)
+				return printSession(a, format, s)
 			})
 		},
 	}
@@ -100,11 +100,11 @@ orphan, which the next worker takes over and counts as a loss.`,
 			if args[0] == "" {
 				return usagef("S=$(leasectl session open)", "SESSION is empty: a name that a script forgot would be a new session")
 			}
-			return a.withSession(cmd.Context(), coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
+			return withSession(cmd.Context(), a, coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
 				if err := s.Close(ctx); err != nil {
 					return err
 				}
-				return a.printSession(format, s)
+				return printSession(a, format, s)
 			})
 		},
 	}
@@ -119,7 +119,7 @@ func checkTTL(ttl time.Duration) error {
 }
 
 // withSession opens or resumes a session and calls f, which must end it in one way or the other.
-func (a *app) withSession(ctx context.Context, cfg coord.SessionConfig, f func(context.Context, string, *coord.Session) error) error {
+func withSession(ctx context.Context, a *app, cfg coord.SessionConfig, f func(context.Context, string, *coord.Session) error) error {
 	format, err := a.format(formatName, formatJSON)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func newSimulate(a *app) *cobra.Command {
 			if slices.Contains(s.Scenarios, readmeScenario) && !cmd.Flags().Changed("trials") {
 				s.Trials = simulate.ReadmeTrials
 			}
-			return a.runSimulate(cmd.Context(), s, report)
+			return runSimulate(cmd.Context(), a, s, report)
 		},
 	}
 	f := cmd.Flags()
@@ -114,7 +114,7 @@ func writeEntry(b *strings.Builder, name, about string) {
 	b.WriteByte('\n')
 }
 
-func (a *app) runSimulate(ctx context.Context, s simulate.Settings, path string) error {
+func runSimulate(ctx context.Context, a *app, s simulate.Settings, path string) error {
 	story := slices.Contains(s.Scenarios, readmeScenario)
 	if err := checkRace(s, story); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (a *app) runSimulate(ctx context.Context, s simulate.Settings, path string)
 		return err
 	}
 	defer file.discard()
-	r, err := a.race(ctx, s, story)
+	r, err := race(ctx, a, s, story)
 	if err != nil {
 		return fmt.Errorf("simulate: %w", err)
 	}
@@ -176,7 +176,7 @@ func checkRace(s simulate.Settings, story bool) error {
 	return err
 }
 
-func (a *app) race(ctx context.Context, s simulate.Settings, story bool) (*simulate.Report, error) {
+func race(ctx context.Context, a *app, s simulate.Settings, story bool) (*simulate.Report, error) {
 	tell := func(p simulate.Progress) {
 		left := ""
 		if p.Left > 0 {

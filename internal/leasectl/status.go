@@ -30,25 +30,25 @@ says unverified, and the exit code is 6.`,
 			if err != nil {
 				return err
 			}
-			return a.runStatus(cmd.Context(), format)
+			return runStatus(cmd.Context(), a, format)
 		},
 	}
 }
 
-func (a *app) runStatus(ctx context.Context, format string) error {
+func runStatus(ctx context.Context, a *app, format string) error {
 	c, err := a.connect(ctx)
 	if exitCode(err) == exitUnreachable {
-		return a.unverifiedStatus(ctx, format, err)
+		return unverifiedStatus(ctx, a, format, err)
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	st, err := a.loadStatus(ctx, c)
+	st, err := loadStatus(ctx, a, c)
 	if err != nil {
 		return a.denied(ctx, c, err)
 	}
-	return a.printStatus(format, st)
+	return printStatus(a, format, st)
 }
 
 // statusItem is everything on the screen.
@@ -93,15 +93,15 @@ type problemItem struct {
 	Run     string `json:"run"`
 }
 
-func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error) {
+func loadStatus(ctx context.Context, a *app, c *connection) (statusItem, error) {
 	st := statusItem{Verified: true, Context: a.settings.context, Root: c.root, Leaders: []claimItem{}, Queues: []queueItem{}}
 	st.Etcd = readEtcd(ctx, c.Client, c.endpoints)
-	queues, broken, err := a.readQueues(ctx, c)
+	queues, broken, err := readQueues(ctx, a, c)
 	if err != nil {
 		return st, err
 	}
 	st.Queues = append(st.Queues, queues...)
-	workers, err := a.readWorkers(ctx, c, queues)
+	workers, err := readWorkers(ctx, a, c, queues)
 	if err != nil {
 		return st, err
 	}
@@ -109,7 +109,7 @@ func (a *app) loadStatus(ctx context.Context, c *connection) (statusItem, error)
 	if err != nil {
 		return st, err
 	}
-	elections, err := a.listClaims(ctx, store, electionNoun)
+	elections, err := listClaims(ctx, a, store, electionNoun)
 	if err != nil {
 		return st, err
 	}

@@ -103,7 +103,7 @@ func sizeText(n int64) string {
 }
 
 // unverifiedStatus shows what one member says of itself when no majority answers. It returns why there is none.
-func (a *app) unverifiedStatus(ctx context.Context, format string, why error) error {
+func unverifiedStatus(ctx context.Context, a *app, format string, why error) error {
 	t, err := a.settings.target(ctx, a.getenv)
 	if err != nil {
 		return why
@@ -122,7 +122,7 @@ func (a *app) unverifiedStatus(ctx context.Context, format string, why error) er
 		Context: a.settings.context, Root: t.root, Etcd: e, Leaders: []claimItem{}, Queues: []queueItem{},
 		Problems: []problemItem{problem}, Recent: recentItem{Since: time.Now().UTC().Truncate(time.Millisecond)},
 	}
-	if err := a.printStatus(format, st); err != nil {
+	if err := printStatus(a, format, st); err != nil {
 		return err
 	}
 	return &failure{code: exitUnreachable, err: fmt.Errorf("status is unverified (no quorum): %w", why)}

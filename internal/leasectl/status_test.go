@@ -28,7 +28,7 @@ func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string
 		}
 		return env[name]
 	}}
-	code = a.run(ctx, newRoot(a, verbs(a)), args)
+	code = run(ctx, a, newRoot(a, verbs(a)), args)
 	return out.String(), errOut.String(), code
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
-func (a *app) printStatus(format string, st statusItem) error {
+func printStatus(a *app, format string, st statusItem) error {
 	switch format {
 	case formatJSON:
 		return printJSON(a.out, st)

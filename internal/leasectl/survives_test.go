@@ -31,7 +31,7 @@ func invoke(t *testing.T, args ...string) invoked {
 	defer cancel()
 	var out, errs bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }, aborted: make(chan struct{})}
-	code := a.run(ctx, newRoot(a, verbs(a)), args)
+	code := run(ctx, a, newRoot(a, verbs(a)), args)
 	if ctx.Err() != nil {
 		t.Errorf("leasectl %s does not end", strings.Join(args, " "))
 	}

@@ -48,18 +48,18 @@ that screen is a picture. NO_COLOR turns colours off.`,
 			case err != nil:
 				return err
 			case once:
-				return a.runTopOnce(cmd.Context(), format)
+				return runTopOnce(cmd.Context(), a, format)
 			case format == formatSVG:
 				return usagef("--once -o svg", "top: a picture is of one screen")
 			}
-			return a.runTop(cmd.Context())
+			return runTop(cmd.Context(), a)
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "print one screen and end")
 	return cmd
 }
 
-func (a *app) runTop(ctx context.Context) error {
+func runTop(ctx context.Context, a *app) error {
 	const try = "leasectl status, or leasectl top --once"
 	in, _ := a.in.(*os.File)
 	out, _ := a.out.(*os.File)
@@ -69,7 +69,7 @@ func (a *app) runTop(ctx context.Context) error {
 	case a.getenv("TERM") == "dumb":
 		return usagef(try, "top: it needs a terminal that can be drawn on, and TERM is dumb")
 	}
-	return a.withDesk(ctx, func(d *topDesk) error {
+	return withDesk(ctx, a, func(d *topDesk) error {
 		first, err := d.look(ctx)
 		if err != nil {
 			return err
@@ -93,14 +93,14 @@ func (a *app) runTop(ctx context.Context) error {
 }
 
 // runTopOnce prints what the screen would begin with.
-func (a *app) runTopOnce(ctx context.Context, format string) error {
-	return a.withDesk(ctx, func(d *topDesk) error {
+func runTopOnce(ctx context.Context, a *app, format string) error {
+	return withDesk(ctx, a, func(d *topDesk) error {
 		first, err := d.look(ctx)
 		if err != nil {
 			return err
 		}
 		m := top.New(ctx, d.config(), d, first)
-		m.Resize(a.topSize())
+		m.Resize(topSize(a))
 		if format == formatSVG {
 			return m.Picture(a.out)
 		}
@@ -112,7 +112,7 @@ func (a *app) runTopOnce(ctx context.Context, format string) error {
 }
 
 // topSize is the size of the terminal, or else what the environment says.
-func (a *app) topSize() (width, height int) {
+func topSize(a *app) (width, height int) {
 	if f, ok := a.out.(*os.File); ok {
 		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
 			return w, h

@@ -49,7 +49,7 @@ func (d *topDesk) Jobs(ctx context.Context, queue, filter string) (top.Listing, 
 	if err != nil {
 		return top.Listing{}, err
 	}
-	items, err := d.a.loadJobs(ctx, d.c, s, false)
+	items, err := loadJobs(ctx, d.a, d.c, s, false)
 	if err != nil {
 		return top.Listing{}, err
 	}
@@ -66,7 +66,7 @@ func (d *topDesk) Jobs(ctx context.Context, queue, filter string) (top.Listing, 
 func (d *topDesk) SetPaused(ctx context.Context, queue string, paused bool, rev int64) error {
 	ctx, cancel := d.a.bounded(ctx)
 	defer cancel()
-	return d.a.withQueueOf(ctx, d.c, queue, func(q *workqueue.Queue) error {
+	return withQueueOf(ctx, d.a, d.c, queue, func(q *workqueue.Queue) error {
 		by := workqueue.By{Actor: actor(), Reason: topReason, Revision: rev}
 		s, err := q.Settings(ctx)
 		switch {
@@ -90,8 +90,8 @@ func (d *topDesk) FindDead(ctx context.Context, queue string) (top.Found, error)
 		return top.Found{}, err
 	}
 	var t top.Found
-	err := d.a.withQueueOf(ctx, d.c, queue, func(q *workqueue.Queue) error {
-		f, err := d.a.findMany(ctx, d.c, q, retryOfJobs, m)
+	err := withQueueOf(ctx, d.a, d.c, queue, func(q *workqueue.Queue) error {
+		f, err := findMany(ctx, d.a, d.c, q, retryOfJobs, m)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (d *topDesk) FindDead(ctx context.Context, queue string) (top.Found, error)
 func (d *topDesk) retry(ctx context.Context, queue string, f found) (said string, err error) {
 	mute := *d.a
 	mute.out, mute.err = io.Discard, io.Discard
-	err = d.a.withQueueOf(ctx, d.c, queue, func(q *workqueue.Queue) error {
+	err = withQueueOf(ctx, d.a, d.c, queue, func(q *workqueue.Queue) error {
 		rs := &repairs{a: &mute, r: retryOfJobs, q: q, found: f, format: formatTable, quiet: true, by: workqueue.By{Actor: actor(), Reason: topReason}}
 		err := rs.run(ctx)
 		said = fmt.Sprintf("%d of %s retried", rs.done, count(len(f.jobs), "dead job"))

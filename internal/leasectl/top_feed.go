@@ -44,7 +44,7 @@ type topDesk struct {
 	took    time.Duration // the first look
 }
 
-func (a *app) withDesk(ctx context.Context, f func(*topDesk) error) error {
+func withDesk(ctx context.Context, a *app, f func(*topDesk) error) error {
 	return a.withStore(ctx, func(c *connection, store *etcdkv.Store) error {
 		d := &topDesk{c: c, store: store, notes: &noteBox{}, changed: make(chan struct{}, 1), rewound: make(chan struct{}, 1)}
 		quiet := *a
@@ -90,11 +90,11 @@ func (d *topDesk) look(ctx context.Context) (top.Look, error) {
 	d.next.CompareAndSwap(0, rev+1)
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	queues, broken, err := d.a.readQueues(ctx, d.c)
+	queues, broken, err := readQueues(ctx, d.a, d.c)
 	if err != nil {
 		return top.Look{}, err
 	}
-	workers, err := d.a.readWorkers(ctx, d.c, queues)
+	workers, err := readWorkers(ctx, d.a, d.c, queues)
 	if err == nil {
 		err = addLeases(ctx, d.c, workers)
 	}
@@ -261,7 +261,7 @@ func (d *topDesk) claimed(ctx context.Context) (jobs []top.Job) {
 	if err := s.parse(nil); err != nil {
 		panic(err) // it is always the same
 	}
-	items, err := d.a.loadJobs(ctx, d.c, s, false)
+	items, err := loadJobs(ctx, d.a, d.c, s, false)
 	if err != nil {
 		return nil
 	}

@@ -21,7 +21,7 @@ func TestTopSaysWhatItMissed(t *testing.T) {
 	a := &app{out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }}
 	a.settings.endpoints, a.settings.root, a.settings.dialTimeout = s.endpoints, s.root, 10*time.Second
 	a.settings.origin = map[string]string{}
-	err := a.withDesk(s.within(patience), func(d *topDesk) error {
+	err := withDesk(s.within(patience), a, func(d *topDesk) error {
 		ctx, cancel := context.WithCancel(s.within(patience))
 		defer cancel()
 		rev, err := d.revision(ctx)
@@ -82,7 +82,7 @@ func TestTopActsOnWhatWasShown(t *testing.T) {
 	a := &app{out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }}
 	a.settings.endpoints, a.settings.root, a.settings.dialTimeout = s.endpoints, s.root, 10*time.Second
 	a.settings.origin = map[string]string{}
-	err := a.withDesk(s.within(patience), func(d *topDesk) error {
+	err := withDesk(s.within(patience), a, func(d *topDesk) error {
 		ctx := s.within(patience)
 		if err := s.queue.Pause(ctx, workqueue.By{Actor: "somebody"}); err != nil {
 			return err

@@ -49,7 +49,7 @@ func newUnder(a *app, o *underOptions, cmd *cobra.Command) *cobra.Command {
 		if err := keyspace.ValidateName(o.noun, args[0]); err != nil {
 			return err
 		}
-		return a.runUnder(cmd.Context(), args[0], args[dash:], o)
+		return runUnder(cmd.Context(), a, args[0], args[dash:], o)
 	}
 	f := cmd.Flags()
 	f.DurationVar(&o.ttl, "ttl", 10*time.Second, "others get it `TIME` after this process is gone")
@@ -64,14 +64,14 @@ func addCredentialsFlag(f *pflag.FlagSet, given *bool) {
 }
 
 // runUnder looks the command up first, so that a typing error claims nothing.
-func (a *app) runUnder(ctx context.Context, name string, argv []string, o *underOptions) error {
+func runUnder(ctx context.Context, a *app, name string, argv []string, o *underOptions) error {
 	argv, err := execjob.Look(argv)
 	if err != nil {
 		return err
 	}
 	err = a.withEtcd(ctx, func(c *connection) error {
 		o.until = time.Now().Add(o.timeout)
-		return a.standAgain(ctx, o, func() error { return a.underSession(ctx, c, name, argv, o) })
+		return standAgain(ctx, a, o, func() error { return underSession(ctx, a, c, name, argv, o) })
 	})
 	var ended *commandEnded
 	var look *execjob.LookError
@@ -92,7 +92,7 @@ func (a *app) runUnder(ctx context.Context, name string, argv []string, o *under
 var errInLine = errors.New("lost while waiting")
 
 // standAgain keeps somebody who waits in line over an outage of etcd, at its end.
-func (a *app) standAgain(ctx context.Context, o *underOptions, stand func() error) error {
+func standAgain(ctx context.Context, a *app, o *underOptions, stand func() error) error {
 	err := stand()
 	again := time.NewTicker(time.Second)
 	defer again.Stop()
@@ -116,7 +116,7 @@ func (a *app) standAgain(ctx context.Context, o *underOptions, stand func() erro
 	}
 }
 
-func (a *app) underSession(ctx context.Context, c *connection, name string, argv []string, o *underOptions) (err error) {
+func underSession(ctx context.Context, a *app, c *connection, name string, argv []string, o *underOptions) (err error) {
 	opening, cancel := a.bounded(ctx)
 	defer cancel()
 	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Identity: a.settings.identity, TTL: o.ttl})
@@ -128,18 +128,18 @@ func (a *app) underSession(ctx context.Context, c *connection, name string, argv
 		defer cancel()
 		_ = s.Close(closing) // what it could not give back ends with its lease
 	}()
-	h, err := a.acquire(ctx, s, name, o)
+	h, err := acquire(ctx, a, s, name, o)
 	if errors.Is(err, coord.ErrSessionLost) {
 		return fmt.Errorf("%s: %w: %w", o.ref(name), errInLine, err)
 	}
 	if err != nil {
 		return err
 	}
-	return a.underHold(ctx, c, s, h, name, argv, o)
+	return underHold(ctx, a, c, s, h, name, argv, o)
 }
 
 // acquire says whom it waits for before it does.
-func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *underOptions) (*coord.Hold, error) {
+func acquire(ctx context.Context, a *app, s *coord.Session, name string, o *underOptions) (*coord.Hold, error) {
 	errNotInTime := fmt.Errorf("%s not acquired in time", o.ref(name))
 	lock := o.claim(s, name, o.permits)
 	if !o.forever {
@@ -150,7 +150,7 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 	}
 	h, err := lock.TryAcquire(ctx)
 	if errors.Is(err, coord.ErrHeld) && (o.forever || o.timeout > 0) {
-		a.noteWaiting(ctx, lock, o.ref(name))
+		noteWaiting(ctx, a, lock, o.ref(name))
 		if o.forever {
 			return lock.Acquire(ctx)
 		}
@@ -165,7 +165,7 @@ func (a *app) acquire(ctx context.Context, s *coord.Session, name string, o *und
 }
 
 // noteWaiting says whom it waits for, where that is one.
-func (a *app) noteWaiting(ctx context.Context, claim holdable, ref string) {
+func noteWaiting(ctx context.Context, a *app, claim holdable, ref string) {
 	lock, one := claim.(*coord.Lock)
 	if !one {
 		a.notef("waiting for %s: all its permits are held, or meant for those who wait", ref)
@@ -175,7 +175,7 @@ func (a *app) noteWaiting(ctx context.Context, claim holdable, ref string) {
 }
 
 // underHold runs the command, and gives the claim back.
-func (a *app) underHold(ctx context.Context, c *connection, s *coord.Session, h *coord.Hold, name string, argv []string, o *underOptions) error {
+func underHold(ctx context.Context, a *app, c *connection, s *coord.Session, h *coord.Hold, name string, argv []string, o *underOptions) error {
 	holding, cancel := h.Context(ctx)
 	defer cancel()
 	cmd := execjob.Command{
@@ -196,7 +196,7 @@ func (a *app) underHold(ctx context.Context, c *connection, s *coord.Session, h 
 	}
 	lost := context.Cause(holding)
 	if lost == nil || ctx.Err() != nil && !errors.Is(lost, coord.ErrSessionLost) && !errors.Is(lost, coord.ErrFenced) {
-		lost = a.giveBack(ctx, h)
+		lost = giveBack(ctx, a, h)
 	}
 	switch {
 	case lost != nil:
@@ -211,7 +211,7 @@ func (a *app) underHold(ctx context.Context, c *connection, s *coord.Session, h 
 
 // giveBack releases the claim. An error means that it was lost before: somebody else may have held it while the command
 // still ran.
-func (a *app) giveBack(ctx context.Context, h *coord.Hold) error {
+func giveBack(ctx context.Context, a *app, h *coord.Hold) error {
 	ctx, cancel := a.bounded(context.WithoutCancel(ctx))
 	defer cancel()
 	err := h.Release(ctx)

@@ -71,7 +71,7 @@ empty, but for the job of --once.`,
 			if !cmd.Flags().Changed("prefix") {
 				o.prefix = o.concurrency > 1 || isTerminal(a.err)
 			}
-			return a.runWork(cmd.Context(), args[0], args[dash:], o)
+			return runWork(cmd.Context(), a, args[0], args[dash:], o)
 		},
 	}
 	f := cmd.Flags()
@@ -116,7 +116,7 @@ func (o *workOptions) check(f *pflag.FlagSet) error {
 }
 
 // runWork is work up to where the jobs begin: the command is looked up first, so that a typing error claims nothing.
-func (a *app) runWork(ctx context.Context, queue string, argv []string, o workOptions) error {
+func runWork(ctx context.Context, a *app, queue string, argv []string, o workOptions) error {
 	argv, err := execjob.Look(argv)
 	if err != nil {
 		return err
@@ -125,14 +125,14 @@ func (a *app) runWork(ctx context.Context, queue string, argv []string, o workOp
 	if err != nil {
 		return err
 	}
-	err = a.withEtcd(ctx, func(c *connection) error { return a.workQueue(ctx, c, queue, argv, format, o) })
+	err = a.withEtcd(ctx, func(c *connection) error { return workQueue(ctx, a, c, queue, argv, format, o) })
 	if _, ok := interruptCode(ctx, err); ok {
 		return nil // stopped before anything was claimed: nothing is left to drain
 	}
 	return err
 }
 
-func (a *app) workQueue(ctx context.Context, c *connection, queue string, argv []string, format string, o workOptions) error {
+func workQueue(ctx context.Context, a *app, c *connection, queue string, argv []string, format string, o workOptions) error {
 	log := &workLog{w: a.err}
 	q, err := a.openQueue(ctx, c, queue, log.zap())
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *app) workQueue(ctx context.Context, c *connection, queue string, argv [
 		a.notef("%s: would run %s for each job of %s", c.where(), argv[0], queue)
 		return nil
 	}
-	a.noteObstacles(ctx, c, q, log)
+	noteObstacles(ctx, a, c, q, log)
 	s := newShift(a, c, q, argv, o, log)
 	if err := s.run(ctx); err != nil || !o.once {
 		return err
@@ -153,7 +153,7 @@ func (a *app) workQueue(ctx context.Context, c *connection, queue string, argv [
 
 // noteObstacles says why nothing may happen, which is hard to see from a worker that waits. What cannot be read in time
 // is not said.
-func (a *app) noteObstacles(ctx context.Context, c *connection, q *workqueue.Queue, log *workLog) {
+func noteObstacles(ctx context.Context, a *app, c *connection, q *workqueue.Queue, log *workLog) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	stats, err := q.Settings(ctx)
@@ -366,14 +366,14 @@ func (s *shift) printOnce(ctx context.Context, format string) error {
 	if id == "" {
 		return nil // a signal came before a job did
 	}
-	j, err := s.a.getJob(ctx, s.q, jobRef{s.q.Name(), id})
+	j, err := getJob(ctx, s.a, s.q, jobRef{s.q.Name(), id})
 	switch {
 	case errors.Is(err, workqueue.ErrNotFound) || err == nil && format == formatName:
 		return s.a.printLine(jobRef{s.q.Name(), id}.name())
 	case err != nil:
 		return err
 	case format == formatJSON:
-		return s.a.printJob(format, j)
+		return printJob(s.a, format, j)
 	}
 	return s.a.printLine(nameOf(j) + " " + string(j.State))
 }

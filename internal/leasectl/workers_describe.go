@@ -26,7 +26,7 @@ as for leasectl workers get.`,
 				return err
 			}
 			return a.withEtcd(cmd.Context(), func(c *connection) error {
-				d, err := a.loadWorkerDetail(cmd.Context(), c, args[0])
+				d, err := loadWorkerDetail(cmd.Context(), a, c, args[0])
 				if err != nil {
 					return err
 				}
@@ -42,8 +42,8 @@ type workerDetail struct {
 	Jobs []jobItem `json:"jobs"`
 }
 
-func (a *app) loadWorkerDetail(ctx context.Context, c *connection, name string) (workerDetail, error) {
-	w, err := a.findWorker(ctx, c, name)
+func loadWorkerDetail(ctx context.Context, a *app, c *connection, name string) (workerDetail, error) {
+	w, err := findWorker(ctx, a, c, name)
 	if err != nil {
 		return workerDetail{}, err
 	}
@@ -59,7 +59,7 @@ func (a *app) loadWorkerDetail(ctx context.Context, c *connection, name string) 
 			sel.queues = append(sel.queues, q.Queue)
 		}
 	}
-	jobs, err := a.loadJobs(ctx, c, sel, false)
+	jobs, err := loadJobs(ctx, a, c, sel, false)
 	d.Jobs = append(d.Jobs, jobs...)
 	return d, err
 }

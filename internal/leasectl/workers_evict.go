@@ -48,7 +48,7 @@ has to be typed again.`,
 			if len(m.reason) > maxReason {
 				return usagef("fewer words", "--reason has %d bytes, at most %d are kept", len(m.reason), maxReason)
 			}
-			return a.runEvict(cmd.Context(), strings.TrimPrefix(args[0], "worker/"), m, rev)
+			return runEvict(cmd.Context(), a, strings.TrimPrefix(args[0], "worker/"), m, rev)
 		},
 	}
 	m.addFlags(cmd.Flags())
@@ -58,13 +58,13 @@ has to be typed again.`,
 
 // runEvict looks at the session, says what it has, asks, and ends exactly that one. First the session, so that it claims
 // nothing anew; then its jobs are given back.
-func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) error {
+func runEvict(ctx context.Context, a *app, name string, m mutation, rev int64) error {
 	format, err := a.format(resultFormats...)
 	if err != nil {
 		return err
 	}
 	return a.withEtcd(ctx, func(c *connection) error {
-		w, err := a.findWorker(ctx, c, name)
+		w, err := findWorker(ctx, a, c, name)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 		if err := e.inQueues(ctx, w, e.list); err != nil { // now: its process may give them back by itself, once it is told
 			return err
 		}
-		if err := a.endSession(ctx, store, key); err != nil {
+		if err := endSession(ctx, a, store, key); err != nil {
 			return err
 		}
 		return e.giveBack(context.WithoutCancel(ctx), format, w)
@@ -105,7 +105,7 @@ func (a *app) runEvict(ctx context.Context, name string, m mutation, rev int64) 
 
 // endSession ends the lease of a session; of one that hangs on none, or on another one's, it deletes the key, if it is
 // still as it was seen.
-func (a *app) endSession(ctx context.Context, s *etcdkv.Store, key *mvccpb.KeyValue) error {
+func endSession(ctx context.Context, a *app, s *etcdkv.Store, key *mvccpb.KeyValue) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	if p, _ := s.Keys().Parse(string(key.Key)); key.Lease != p.Lease() {
@@ -145,7 +145,7 @@ type eviction struct {
 func (e *eviction) inQueues(ctx context.Context, w workerItem, f func(context.Context, *workqueue.Queue) error) (failed error) {
 	for _, wq := range w.Queues {
 		if wq.Busy > 0 {
-			failed = errors.Join(failed, e.a.withQueueOf(ctx, e.c, wq.Queue, func(q *workqueue.Queue) error { return f(ctx, q) }))
+			failed = errors.Join(failed, withQueueOf(ctx, e.a, e.c, wq.Queue, func(q *workqueue.Queue) error { return f(ctx, q) }))
 		}
 	}
 	return failed
@@ -177,7 +177,7 @@ func (e *eviction) giveBack(ctx context.Context, format string, w workerItem) er
 		}
 		return e.release(ctx, q)
 	})
-	if err := e.a.printEvicted(format, e.item); err != nil {
+	if err := printEvicted(e.a, format, e.item); err != nil {
 		return told("worker/"+wordCell(e.item.Session)+" is evicted", err)
 	}
 	if failed != nil {
@@ -227,7 +227,7 @@ func (e *eviction) open(ctx context.Context, q *workqueue.Queue, ref jobRef) err
 }
 
 // withQueueOf opens a queue on a connection that there is, calls f, and closes the queue again.
-func (a *app) withQueueOf(ctx context.Context, c *connection, name string, f func(*workqueue.Queue) error) error {
+func withQueueOf(ctx context.Context, a *app, c *connection, name string, f func(*workqueue.Queue) error) error {
 	q, err := a.openQueue(ctx, c, name, nil)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (a *app) withQueueOf(ctx context.Context, c *connection, name string, f fun
 	return f(q)
 }
 
-func (a *app) printEvicted(format string, item evictItem) error {
+func printEvicted(a *app, format string, item evictItem) error {
 	switch format {
 	case formatJSON:
 		return printJSON(a.out, item)

@@ -22,7 +22,7 @@ session has.`,
 			return runItem(cmd.Context(), a, o, lister[workerItem]{
 				view: workerView,
 				load: func(ctx context.Context, c *connection) ([]workerItem, error) {
-					w, err := a.findWorker(ctx, c, args[0])
+					w, err := findWorker(ctx, a, c, args[0])
 					return []workerItem{w}, err
 				},
 				prefixes: workerPrefixes,
@@ -34,9 +34,9 @@ session has.`,
 }
 
 // findWorker finds one session by its ID, its lease or its name.
-func (a *app) findWorker(ctx context.Context, c *connection, name string) (workerItem, error) {
+func findWorker(ctx context.Context, a *app, c *connection, name string) (workerItem, error) {
 	name = strings.TrimPrefix(name, "worker/")
-	all, err := a.loadWorkers(ctx, c)
+	all, err := loadWorkers(ctx, a, c)
 	if err != nil {
 		return workerItem{}, err
 	}

@@ -27,7 +27,7 @@ gone, and what it owns are orphans.`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runList(cmd.Context(), a, o, lister[workerItem]{
-				view: workerView, load: a.loadWorkers, prefixes: workerPrefixes,
+				view: workerView, load: func(ctx context.Context, c *connection) ([]workerItem, error) { return loadWorkers(ctx, a, c) }, prefixes: workerPrefixes,
 			})
 		},
 	}
@@ -37,12 +37,12 @@ gone, and what it owns are orphans.`,
 
 func workerPrefixes(keys keyspace.Keyspace) []string { return []string{keys.Sessions(), keys.Queues()} }
 
-func (a *app) loadWorkers(ctx context.Context, c *connection) ([]workerItem, error) {
-	queues, _, err := a.readQueuesSince(ctx, c, time.Time{})
+func loadWorkers(ctx context.Context, a *app, c *connection) ([]workerItem, error) {
+	queues, _, err := readQueuesSince(ctx, a, c, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	workers, err := a.readWorkers(ctx, c, queues)
+	workers, err := readWorkers(ctx, a, c, queues)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ const (
 
 // readWorkers reads all sessions, what they serve, and what they own, given the queues that were counted; nothing of
 // their leases: see addLeases.
-func (a *app) readWorkers(ctx context.Context, c *connection, queues []queueItem) ([]workerItem, error) {
+func readWorkers(ctx context.Context, a *app, c *connection, queues []queueItem) ([]workerItem, error) {
 	store, err := etcdkv.NewStore(c.Client, c.root, nil)
 	if err != nil {
 		return nil, err
