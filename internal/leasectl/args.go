@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,27 +85,6 @@ func flagName(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
-// wantedBy says what a flag takes, in place of what Go's parsers say of what they did not get.
-func wantedBy(f *pflag.Flag) string {
-	switch f.Value.Type() {
-	case "int", "int64":
-		return "a whole number, such as 3"
-	case "uint64":
-		return "a whole number that is not negative, such as 3"
-	case "float64":
-		return "a number, such as 0.5"
-	case "duration":
-		return "a time such as 500ms, 10s, 5m or 1h30m, up to 2562047h"
-	case "range":
-		return "a time such as 200ms, or two, the shorter first, such as 50ms..300ms"
-	case "bool":
-		return "true or false, or nothing at all"
-	case "stringSlice":
-		return "values with commas between them, and double quotes around all of one or not at all"
-	}
-	return "another value"
-}
-
 // verbPrefix names the verb at the head of a message, without the program, which every message begins with.
 func verbPrefix(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
@@ -156,4 +136,41 @@ func edits(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// firstPlaceholder returns the first argument of a usage line, without its brackets.
+func firstPlaceholder(use string) string {
+	words := strings.Fields(use)
+	if len(words) < 2 {
+		return ""
+	}
+	return strings.TrimSuffix(strings.Trim(words[1], "[]"), "...")
+}
+
+// The groups in which help lists the verbs.
+const (
+	groupWork  = "work"
+	groupLook  = "look"
+	groupLocal = "local"
+	groupOther = "other"
+)
+
+var groups = []*cobra.Group{
+	{ID: groupWork, Title: "Work:"},
+	{ID: groupLook, Title: "Inspect and repair:"},
+	{ID: groupLocal, Title: "Try and measure:"},
+	{ID: groupOther, Title: "Other:"},
+}
+
+// addCredentialsFlag declares the flag of verbs that run commands.
+func addCredentialsFlag(f *pflag.FlagSet, given *bool) {
+	f.BoolVar(given, "pass-credentials", false, "let the command inherit LEASECTL_PASSWORD and the like, which it does not else")
+}
+
+// checkTTL refuses a TTL that no session can have.
+func checkTTL(ttl time.Duration) error {
+	if ttl < time.Second || ttl > 24*time.Hour {
+		return usagef("--ttl 10s", "--ttl is %v: it must be between 1s and 24h", ttl)
+	}
+	return nil
 }

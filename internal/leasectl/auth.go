@@ -67,19 +67,6 @@ func newAuthWhoami(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) granted(ctx context.Context, c *connection) (roles.Granted, error) {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	return roles.Ask(ctx, c.Client, c.Username)
-}
-
-// abilities are what can-i asks for, and the role that has it.
-type ability struct{ verb, role string }
-
-var abilities = []ability{
-	{"view", roles.Viewer}, {"enqueue", roles.Producer}, {"work", roles.Worker}, {"dispatch", roles.Dispatcher}, {"repair", roles.Operator},
-}
-
 func newAuthCanI(a *app) *cobra.Command {
 	var verbs []string
 	for _, b := range abilities {

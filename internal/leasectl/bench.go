@@ -130,17 +130,6 @@ func benchDial(a *app, endpoints string) func(...grpc.DialOption) (*clientv3.Cli
 	}
 }
 
-// childEnv is the environment in which a child of this program reaches the same
-// etcd. Passwords stay off its command line.
-func (s *settings) childEnv(endpoints string) []string {
-	return []string{
-		"LEASECTL_CONTEXT=" + noContext,
-		"LEASECTL_ENDPOINTS=" + endpoints, "LEASECTL_CACERT=" + s.cacert, "LEASECTL_CERT=" + s.cert,
-		"LEASECTL_KEY=" + s.key, "LEASECTL_USER=" + s.user, "LEASECTL_PASSWORD_FILE=" + s.passwordFile,
-		"LEASECTL_DIAL_TIMEOUT=" + s.dialTimeout.String(), "LEASECTL_OUTPUT=",
-	}
-}
-
 // newBenchWorker is a worker process of bench e2e.
 func newBenchWorker(a *app) *cobra.Command {
 	concurrency := 1

@@ -136,17 +136,6 @@ func (i claimItem) arg() string {
 	return permitRef{i.Name, *i.Permit}.text()
 }
 
-// withStore connects, calls f with the store of the root, and closes the connection again.
-func (a *app) withStore(ctx context.Context, f func(*connection, *etcdkv.Store) error) error {
-	return a.withEtcd(ctx, func(c *connection) error {
-		store, err := etcdkv.NewStore(c.Client, c.root, nil)
-		if err != nil {
-			return err
-		}
-		return f(c, store)
-	})
-}
-
 // readClaim reads a claim that must exist: held, waited for, or freed by force.
 func readClaim(ctx context.Context, a *app, s *etcdkv.Store, n claimNoun, name string) (line.State, error) {
 	ctx, cancel := a.bounded(ctx)

@@ -3,7 +3,6 @@ package leasectl
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -93,17 +92,16 @@ type claimStep struct {
 
 // newClaimStep completes the command of a step.
 func newClaimStep(a *app, step claimStep, cmd *cobra.Command) *cobra.Command {
-	var o stepOptions
+	var o proof
 	cmd.Args = takes("NAME")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		token, err := coord.ParseToken(o.token)
-		if err != nil || token <= 0 {
-			return usagef("the token that "+step.plural+" acquire printed", "--token is %q: it is a positive number", o.token)
+		token, err := o.parse(step.plural + " acquire")
+		if err != nil {
+			return err
 		}
 		return runClaimStep(cmd.Context(), a, step, args[0], token, o.nonce)
 	}
-	cmd.Flags().StringVar(&o.token, "token", "", "the token of the claim, `N`")
-	cmd.Flags().StringVar(&o.nonce, "nonce", "", "the nonce of the claim, `X`")
+	o.addFlags(cmd.Flags())
 	return writes(cmd)
 }
 
@@ -163,29 +161,4 @@ func (n claimNoun) find(s *etcdkv.Store, ctx context.Context, arg string, token 
 	}
 	st.Key = cmp.Or(st.Key, n.ref(arg))
 	return st, err
-}
-
-// withResumed connects and calls f with a session that lives without a process, and leaves it so.
-func withResumed(ctx context.Context, a *app, session string, f func(context.Context, *connection, *coord.Session) error) error {
-	return a.withEtcd(ctx, func(c *connection) error {
-		return resume(ctx, a, c, session, func(ctx context.Context, s *coord.Session) error { return f(ctx, c, s) })
-	})
-}
-
-// resume calls f with a session that lives without a process, under a context that ends with it, and leaves it so.
-func resume(ctx context.Context, a *app, c *connection, session string, f func(context.Context, *coord.Session) error) (err error) {
-	opening, cancel := a.bounded(ctx)
-	defer cancel()
-	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Resume: session})
-	if err != nil {
-		return sessionGone(err)
-	}
-	defer func() {
-		ctx, cancel := a.bounded(context.WithoutCancel(ctx))
-		defer cancel()
-		err = errors.Join(err, s.Leave(ctx))
-	}()
-	working, stop := s.Context(ctx)
-	defer stop()
-	return f(working, s)
 }

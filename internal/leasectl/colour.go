@@ -1,10 +1,5 @@
 package leasectl
 
-import (
-	"io"
-	"slices"
-)
-
 // When colours are used: --color.
 const (
 	colourAuto   = "auto"
@@ -13,26 +8,6 @@ const (
 )
 
 var colourModes = []string{colourAuto, colourAlways, colourNever}
-
-// checkColour refuses a mode that there is not.
-func (s *settings) checkColour() error {
-	if !slices.Contains(colourModes, s.colour) {
-		return usagef("--color "+colourAuto, "%s is %q: want one of auto, always, never", s.source("color"), s.colour)
-	}
-	return nil
-}
-
-// colourful reports whether colours may go to w: as --color says, else only to a terminal, and not against NO_COLOR or a
-// dumb one.
-func (a *app) colourful(w io.Writer) bool {
-	switch a.settings.colour {
-	case colourAlways:
-		return true
-	case colourNever:
-		return false
-	}
-	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && isTerminal(w)
-}
 
 // The colours of cells, as terminals know them. All are as long as each other, so that columns stay under each other.
 const (

@@ -65,15 +65,6 @@ func addCompletions(a *app, cmd *cobra.Command) {
 	}
 }
 
-// firstPlaceholder returns the first argument of a usage line, without its brackets.
-func firstPlaceholder(use string) string {
-	words := strings.Fields(use)
-	if len(words) < 2 {
-		return ""
-	}
-	return strings.TrimSuffix(strings.Trim(words[1], "[]"), "...")
-}
-
 // completing turns a lookup into what cobra calls. Every trouble ends in no offer: a completion has no place for errors.
 func completing(a *app, look lookup) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {

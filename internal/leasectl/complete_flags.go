@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/internal/simulate"
 )

@@ -55,14 +55,9 @@ func (c *connection) Close() error {
 	}
 }
 
-// connect returns a client that has proven itself by one linearizable read. It returns, with an answer or with the
-// reason of each endpoint, within the dial timeout. The caller must Close the client, which outlives ctx: cleaning up
-// after an interrupt needs it.
-func (a *app) connect(ctx context.Context) (*connection, error) {
-	t, err := a.settings.target(ctx, a.getenv)
-	if err != nil {
-		return nil, err
-	}
+// openAt returns a client of the target that has answered. It returns, with an answer or with the reason of each endpoint,
+// within the dial timeout. The client outlives ctx.
+func openAt(ctx context.Context, t *target) (*connection, error) {
 	client, err := dial(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)

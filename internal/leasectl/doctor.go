@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/workqueue"
 )
 

@@ -12,9 +12,9 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/keyspace"
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 )
 
 // What is wrong with members: one down, no majority, none there.

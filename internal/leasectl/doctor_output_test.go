@@ -10,8 +10,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 )
 
 // orphanAndPause is what the drawn example shows: one error that can be fixed, one warning that cannot.

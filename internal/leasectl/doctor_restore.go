@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 

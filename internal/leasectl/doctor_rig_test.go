@@ -17,9 +17,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )

@@ -9,8 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
 	"github.com/leasekit/leasekit/workqueue"
 )
 

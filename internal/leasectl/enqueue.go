@@ -16,9 +16,6 @@ import (
 	"github.com/leasekit/leasekit/workqueue"
 )
 
-// maxPayload is the largest payload that leasectl puts into a queue; the library's default.
-const maxPayload = 256 << 10
-
 // enqueueOptions are the flags of enqueue.
 type enqueueOptions struct {
 	mutation

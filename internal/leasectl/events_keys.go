@@ -80,9 +80,9 @@ func eventsOf(keys keyspace.Keyspace, rev int64, changes []keyChange) (events []
 		case "sessions":
 			e = comeAndGo(p, c, evSessionOpened, evSessionEnded)
 		case "locks":
-			e = holderEvent(p, c, lockNoun.noun, evLocked, evUnlocked)
+			e = holderEvent(p, c, "lock", evLocked, evUnlocked)
 		case "elections":
-			e = holderEvent(p, c, electionNoun.noun, evElected, evResigned)
+			e = holderEvent(p, c, "election", evElected, evResigned)
 		}
 		if e != nil {
 			e.at(rev)

@@ -182,3 +182,18 @@ func exitCode(err error) int {
 	code, _ := explain(err)
 	return code
 }
+
+// The exit codes of a command that runs under a claim, beside its own.
+const (
+	exitLost      = 121
+	exitNotInTime = 124
+	exitOwn       = 125 // leasectl failed
+)
+
+// commandEnded is the end of a command whose exit code leasectl passes on, and says nothing about.
+type commandEnded struct{ code int }
+
+func (e *commandEnded) Error() string { return fmt.Sprintf("the command exited with %d", e.code) }
+
+// tryGrant is the way out where nobody can tell what is missing.
+const tryGrant = "leasectl auth can-i VERB QUEUE, which names what is missing, and leasectl auth roles, for who may grant it"

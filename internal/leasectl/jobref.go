@@ -1,14 +1,11 @@
 package leasectl
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/user"
 	"strings"
-
-	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
@@ -52,43 +49,6 @@ func about(ref jobRef, err error) error {
 		look = "queues get " + escape.Shell(ref.queue)
 	}
 	return &failure{err: err, try: strings.ReplaceAll(try, open, look)}
-}
-
-// withQueue connects, opens a queue, calls f, and closes both again.
-func (a *app) withQueue(ctx context.Context, name string, f func(*connection, *workqueue.Queue) error) error {
-	return a.withEtcd(ctx, func(c *connection) error {
-		q, err := a.openQueue(ctx, c, name, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = q.Close() }() // every outcome is known by now; what is left ends with its lease
-		return f(c, q)
-	})
-}
-
-// withEtcd connects, calls f, and closes the connection again.
-func (a *app) withEtcd(ctx context.Context, f func(*connection) error) error {
-	c, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	if err := f(c); err != nil {
-		return a.denied(ctx, c, err)
-	}
-	return nil
-}
-
-// openQueue opens a queue, which the caller must Close. A nil logger logs nothing.
-func (a *app) openQueue(ctx context.Context, c *connection, name string, log *zap.Logger) (*workqueue.Queue, error) {
-	ctx, cancel := a.bounded(ctx)
-	defer cancel()
-	return workqueue.Open(ctx, c.Client, workqueue.Config{Queue: name, Root: c.root, Identity: a.settings.identity, MaxPayload: maxPayload, Logger: log})
-}
-
-// bounded limits one call to etcd: a library waits as long as its context, a person does not.
-func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, a.settings.dialTimeout)
 }
 
 // actor names who acts, for the log of the job.

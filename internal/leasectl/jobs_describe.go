@@ -2,7 +2,6 @@ package leasectl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -45,7 +44,7 @@ leasectl jobs get.`,
 				if err != nil {
 					return err
 				}
-				return a.printSheet(format, detailOf(j), jobSheet(j, refusal, time.Now(), !isTerminal(a.out)))
+				return printSheet(a.out, format, detailOf(j), jobSheet(j, refusal, time.Now(), !isTerminal(a.out)))
 			})
 		},
 	}
@@ -72,11 +71,6 @@ func readRefusal(ctx context.Context, a *app, c *connection, ref jobRef) (*workq
 		return nil, nil // evidence that cannot be read is none
 	}
 	return &r, nil
-}
-
-func decodeRefusal(value []byte) (r workqueue.Refusal, ok bool) {
-	err := json.Unmarshal(value, &r)
-	return r, err == nil && r.Verb != ""
 }
 
 // jobSheet describes a job; whole leaves nothing of what it carries out.
@@ -120,13 +114,6 @@ func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time, whole
 }
 
 func refText(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.text() }
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
 
 func stateText(j *workqueue.Job, now time.Time) string {
 	switch j.State {

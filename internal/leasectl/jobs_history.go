@@ -85,13 +85,6 @@ var historyView = view[eventItem]{
 	},
 }
 
-func (e eventItem) clock() string {
-	if e.Time.IsZero() {
-		return ""
-	}
-	return e.Time.UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
 func (h jobHistory) print(p printer) error {
 	switch p.format {
 	case formatJSON:

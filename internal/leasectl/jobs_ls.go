@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,11 +11,6 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
-
-var allStates = []workqueue.State{
-	workqueue.StateReady, workqueue.StateScheduled, workqueue.StateRetry, workqueue.StateClaimed,
-	workqueue.StateOrphan, workqueue.StateDone, workqueue.StateDead, workqueue.StateCancelled,
-}
 
 func newJobsLs(a *app) *cobra.Command {
 	var s selection
@@ -75,65 +69,6 @@ func listSelected(ctx context.Context, a *app, o listOptions, s selection) error
 	})
 }
 
-// selection is which jobs of which queues a verb means.
-type selection struct {
-	text   string
-	states []string
-	kind   string
-
-	filter  filter
-	queues  []string // that can have such jobs, if named
-	named   bool
-	limit   int
-	limited bool
-}
-
-func (s *selection) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&s.text, "filter", "", "only jobs that match `FILTER`, such as 'state:dead kind:send*' (leasectl help filters)")
-	f.StringSliceVar(&s.states, "state", nil, "only jobs in `STATE`[,STATE...]: "+joinStates())
-	f.StringVar(&s.kind, "kind", "", "only jobs of `KIND`")
-}
-
-// parse makes one filter of all the flags; args may name a queue.
-func (s *selection) parse(args []string) (err error) {
-	if s.filter, err = parseFilter(s.text); err != nil {
-		return err
-	}
-	if len(s.states) > 0 {
-		t := filterTerm{field: "state"}
-		for _, name := range s.states {
-			if !slices.Contains(allStates, workqueue.State(name)) {
-				return usagef("leasectl help states", "--state %q is none of %s", name, joinStates())
-			}
-			t.states = append(t.states, workqueue.State(name))
-		}
-		t.testStates()
-		s.filter.terms = append(s.filter.terms, t)
-	}
-	if s.kind != "" {
-		kind := s.kind
-		s.filter.terms = append(s.filter.terms, filterTerm{field: "kind", exact: []string{kind},
-			test: func(j *workqueue.Job, _ time.Time) bool { return j.Kind == kind }})
-	}
-	s.queues, s.named = s.filter.queues()
-	if len(args) > 0 {
-		if s.named && !slices.Contains(s.queues, args[0]) {
-			return usagef("leave one of them out", "QUEUE is %q, but --filter says queue:%s", args[0], strings.Join(s.queues, ","))
-		}
-		s.queues, s.named = args[:1], true
-	}
-	return nil
-}
-
-func joinStates() string {
-	var names []string
-	for _, s := range allStates {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, ", ")
-}
-
 // loadJobs reads the selected jobs whole before anything is printed, so that an error leaves no half list. With say it
 // tells how many records it read, where that is not just what is printed.
 func loadJobs(ctx context.Context, a *app, c *connection, s selection, say bool) (items []jobItem, err error) {
@@ -160,14 +95,6 @@ func loadJobs(ctx context.Context, a *app, c *connection, s selection, say bool)
 		a.notef("%d of %d records that were read", len(items), read)
 	}
 	return items, nil
-}
-
-func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
-	names, err := c.queues().Names(ctx)
-	if code := exitCode(err); code == exitAuth {
-		return nil, &failure{err: err, try: "name the QUEUE that you may read, where the command takes one, or grant the user read on " + c.root}
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return !a.usable("queue", name) }), err
 }
 
 // listJobs reads the selected jobs, a named one of a named queue by itself.
@@ -207,29 +134,4 @@ func findJob(ctx context.Context, a *app, c *connection, ref jobRef, matches fun
 		return nil, err
 	}
 	return []jobItem{itemOf(j)}, nil
-}
-
-// library is the selection as the library takes it: what it can tell from a record's head is told apart, since all
-// else needs the whole record.
-func (s selection) library(now time.Time, read *int) workqueue.Filter {
-	f := workqueue.Filter{States: s.filter.states(), Read: read}
-	if s.limited {
-		f.Limit = s.limit
-	}
-	f.ID, _ = s.filter.id()
-	rest := filter{}
-	for _, t := range s.filter.terms {
-		switch {
-		case t.field == "state" && !t.not:
-		case t.field == "queue" && !t.not && t.exact != nil:
-		case t.field == "kind" && !t.not && len(t.exact) == 1 && f.Kind == "" && t.exact[0] != "":
-			f.Kind = t.exact[0]
-		default:
-			rest.terms = append(rest.terms, t)
-		}
-	}
-	if !rest.empty() {
-		f.Match = func(j *workqueue.Job) bool { return rest.matches(j, now) }
-	}
-	return f
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func newJobsRelease(a *app) *cobra.Command {
-	var o stepOptions
+	var o proof
 	var after time.Duration
 	var force bool
 	broken := newRepair(a, repair{

@@ -20,19 +20,13 @@ type step struct {
 	do         func(context.Context, *workqueue.Claim) error
 }
 
-// stepOptions are the flags that prove a claim.
-type stepOptions struct {
-	token string
-	nonce string
-}
-
 const fencingNote = `
 The token is what jobs claim printed. A stale one changes nothing: exit code 5, and
 the refusal is kept as evidence. Without --nonce the case is not covered that the
 cluster was restored from a backup, whose revisions can come again.`
 
 // newStep completes the command of a step.
-func newStep(a *app, cmd *cobra.Command, o *stepOptions, prepare func() (step, error)) *cobra.Command {
+func newStep(a *app, cmd *cobra.Command, o *proof, prepare func() (step, error)) *cobra.Command {
 	cmd.Args = takes("QUEUE/ID")
 	cmd.Long += fencingNote
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -40,9 +34,9 @@ func newStep(a *app, cmd *cobra.Command, o *stepOptions, prepare func() (step, e
 		if err != nil {
 			return err
 		}
-		token, err := coord.ParseToken(o.token)
-		if err != nil || token <= 0 {
-			return usagef("the token that jobs claim printed", "--token is %q: it is a positive number", o.token)
+		token, err := o.parse("jobs claim")
+		if err != nil {
+			return err
 		}
 		s, err := prepare()
 		if err != nil {
@@ -50,8 +44,7 @@ func newStep(a *app, cmd *cobra.Command, o *stepOptions, prepare func() (step, e
 		}
 		return runStep(cmd.Context(), a, ref, token, o.nonce, s)
 	}
-	cmd.Flags().StringVar(&o.token, "token", "", "the token of the claim, `N`")
-	cmd.Flags().StringVar(&o.nonce, "nonce", "", "the nonce of the claim, `X`")
+	o.addFlags(cmd.Flags())
 	return writes(cmd)
 }
 
@@ -108,7 +101,7 @@ func readBody(a *app, what string, limit int) ([]byte, error) {
 }
 
 func newJobsComplete(a *app) *cobra.Command {
-	var o stepOptions
+	var o proof
 	return newStep(a, &cobra.Command{
 		Use:   "complete QUEUE/ID --token N",
 		Short: "Hand in the result of a claimed job, from stdin",
@@ -124,7 +117,7 @@ terminal. The job is done when this exits with 0, once, however often it is call
 }
 
 func newJobsFail(a *app) *cobra.Command {
-	var o stepOptions
+	var o proof
 	var text string
 	var permanent bool
 	var after time.Duration
@@ -159,7 +152,7 @@ attempts are used up.
 
 // newNote is progress and checkpoint, which keep something and leave the claim open.
 func newNote(a *app, verb, past string, cmd *cobra.Command, keep func(*workqueue.Claim, context.Context, []byte) error) *cobra.Command {
-	var o stepOptions
+	var o proof
 	return newStep(a, cmd, &o, func() (step, error) {
 		b, err := readBody(a, verb, workqueue.MaxResult) // the library knows the limit of notes
 		return step{verb, past, func(ctx context.Context, c *workqueue.Claim) error { return keep(c, ctx, b) }}, err

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -104,12 +102,6 @@ func (i *jobItem) lastError() string {
 	return i.Error
 }
 
-// lastLine is the last line of a text that is not blank: of a trace of calls the one that says what went wrong.
-func lastLine(text string) string {
-	text = strings.TrimRight(text, " \t\r\n")
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
-}
-
 func textOrBytes(b []byte) (*string, []byte) {
 	switch {
 	case b == nil:
@@ -148,39 +140,6 @@ func jobColumns[T any](item func(T) *jobItem) view[T] {
 	}
 }
 
-// since is the age of what happened at a time, nothing when it has not.
-func since(at time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return age(time.Since(at))
-}
-
-// agoText is since, for a sentence.
-func agoText(at, now time.Time) string {
-	if at.IsZero() {
-		return "at an unknown time"
-	}
-	return age(now.Sub(at)) + " ago"
-}
-
-// tookBetween is how long something took, nothing where an end of it is not known.
-func tookBetween(from, to time.Time) string {
-	if from.IsZero() || to.IsZero() {
-		return ""
-	}
-	return tookText(to.Sub(from))
-}
-
-// labelText is labels in one cell, without spaces between them.
-func labelText(labels map[string]string) string {
-	var pairs []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		pairs = append(pairs, name+"="+labels[name])
-	}
-	return strings.Join(pairs, ",")
-}
-
 // addLeaseTimes fills in what is left of the leases of those who work.
 func addLeaseTimes(ctx context.Context, a *app, c *connection, items []jobItem) error {
 	if !slices.ContainsFunc(items, func(i jobItem) bool { return i.Owner != "" }) {
@@ -216,21 +175,4 @@ func addLeaseTimes(ctx context.Context, a *app, c *connection, items []jobItem) 
 		}
 	}
 	return nil
-}
-
-// age is a duration as people read it: one unit, two where the first is small.
-func age(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 10*time.Minute:
-		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }

@@ -26,21 +26,6 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 )
 
-// app is what the verbs of one invocation share.
-type app struct {
-	in     io.Reader
-	out    io.Writer
-	err    io.Writer
-	getenv func(string) string
-
-	settings settings
-	shaper   *shaper // of what is printed as JSON; nil without --jq and template
-	need     need    // of the command that runs
-
-	// aborted is closed by the second signal that asks for the end.
-	aborted <-chan struct{}
-}
-
 // Main runs one invocation and returns its exit code. args are without the program's name. It blocks until the verb has
 // ended and everything that it started is gone. A process that leasectl started to guard a command does that instead.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {

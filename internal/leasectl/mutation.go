@@ -55,3 +55,6 @@ func (a *app) confirm(ctx context.Context, m *mutation, format string, args ...a
 	}
 	return &failure{code: exitFailed, err: fmt.Errorf("%s: not confirmed, nothing changed", question)}
 }
+
+// maxReason is how much of a reason the library keeps, in bytes.
+const maxReason = 256

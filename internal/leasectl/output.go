@@ -2,33 +2,14 @@ package leasectl
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
-)
-
-// The output formats. A verb names those that it offers, its default first.
-const (
-	formatTable = "table"
-	formatWide  = "wide"
-	formatJSON  = "json"
-	formatJSONL = "jsonl"
-	formatYAML  = "yaml"
-	formatName  = "name"
-	formatCSV   = "csv"
-	formatSVG   = "svg" // of top alone
-)
-
-var (
-	// listFormats are what every verb offers that shows items.
-	listFormats = []string{formatTable, formatWide, formatJSON, formatJSONL, formatYAML, formatName, formatCSV}
-	// resultFormats are what a verb offers that says what it did.
-	resultFormats = []string{formatTable, formatJSON, formatName}
 )
 
 // format returns the output format for a verb that offers these, the default first. A format that the verb does not
@@ -108,31 +89,37 @@ func (a *app) passwordPrompt() func(ctx context.Context, user string) (string, e
 	}
 }
 
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// count is a number of things in words: 1 job, 2 jobs.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// told is the error of telling what has been done: whoever reads it must not take it for undone.
-func told(what string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%s, but not told: %w", what, err)
-	}
-	return nil
-}
-
 // printLine writes one line to stdout.
 func (a *app) printLine(line string) error {
 	if _, err := fmt.Fprintln(a.out, escape.Text(line)); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
+}
+
+// colourful reports whether colours may go to w: as --color says, else only to a terminal, and not against NO_COLOR or a
+// dumb one.
+func (a *app) colourful(w io.Writer) bool {
+	switch a.settings.colour {
+	case colourAlways:
+		return true
+	case colourNever:
+		return false
+	}
+	return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+// finishShaping ends what --jq or a template began, and returns how the verb ended with it.
+func (a *app) finishShaping(err error) error {
+	if a.shaper == nil {
+		return err
+	}
+	serr := a.shaper.finish()
+	switch {
+	case serr != nil && (err == nil || errors.Is(err, serr)):
+		return serr // it says what is wrong, and not where it was met
+	case err == nil && a.out != io.Writer(a.shaper.in) && a.settings.shape.named():
+		a.notef("warning: %s has shaped nothing: this command prints no JSON", a.settings.shape.flag)
+	}
+	return err
 }

@@ -47,9 +47,6 @@ func needOf(cmd *cobra.Command, args []string) need {
 	return n
 }
 
-// tryGrant is the way out where nobody can tell what is missing.
-const tryGrant = "leasectl auth can-i VERB QUEUE, which names what is missing, and leasectl auth roles, for who may grant it"
-
 // denied gives an error of etcd's the least that is missing for it, if that can be told: another identity, or a role.
 func (a *app) denied(ctx context.Context, c *connection, err error) error {
 	if _, try := explain(err); try != tryGrant || !etcdIs(rpctypes.ErrPermissionDenied)(err) {
@@ -93,4 +90,17 @@ func (n need) permissions(keys keyspace.Keyspace, role, identity string) []roles
 		})
 	}
 	return wanted
+}
+
+func (a *app) granted(ctx context.Context, c *connection) (roles.Granted, error) {
+	ctx, cancel := a.bounded(ctx)
+	defer cancel()
+	return roles.Ask(ctx, c.Client, c.Username)
+}
+
+// abilities are what can-i asks for, and the role that has it.
+type ability struct{ verb, role string }
+
+var abilities = []ability{
+	{"view", roles.Viewer}, {"enqueue", roles.Producer}, {"work", roles.Worker}, {"dispatch", roles.Dispatcher}, {"repair", roles.Operator},
 }

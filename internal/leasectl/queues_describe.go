@@ -31,7 +31,7 @@ setting that says default is left to each process: see leasectl queues set --hel
 				if err != nil {
 					return err
 				}
-				return a.printSheet(format, d, d.sheet(time.Now()))
+				return printSheet(a.out, format, d, d.sheet(time.Now()))
 			})
 		},
 	}
@@ -113,13 +113,4 @@ func (d queueDetail) setText(now time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("    set by %s %s ago%s", d.SetBy, age(now.Sub(*d.SetAt)), whyText(d.SetWhy))
-}
-
-// text is what happened, and how far back that is known.
-func (r recentItem) text(now time.Time) string {
-	text := fmt.Sprintf("enqueued %d  done %d  reclaimed %d  fenced %d  failed %d", r.Enqueued, r.Done, r.Lost, r.Fenced, r.Failed)
-	if r.cut != "" && r.ReachesTo != nil {
-		text += fmt.Sprintf("   (and more before %s ago: of finished jobs a process keeps %s)", age(now.Sub(*r.ReachesTo)), r.cut)
-	}
-	return text
 }

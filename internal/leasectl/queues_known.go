@@ -3,6 +3,7 @@ package leasectl
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -73,4 +74,12 @@ func (a *app) nearestQueue(ctx context.Context, c *connection, name string) stri
 		return ""
 	}
 	return nearest(name, names)
+}
+
+func (a *app) queues(ctx context.Context, c *connection) ([]string, error) {
+	names, err := c.queues().Names(ctx)
+	if code := exitCode(err); code == exitAuth {
+		return nil, &failure{err: err, try: "name the QUEUE that you may read, where the command takes one, or grant the user read on " + c.root}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return !a.usable("queue", name) }), err
 }

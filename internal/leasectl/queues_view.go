@@ -128,13 +128,6 @@ func recentOf(s workqueue.Stats, now time.Time) recentItem {
 	return item
 }
 
-func timeOrNil(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // readQueue counts what is in a queue, and what happened of late.
 func readQueue(ctx context.Context, a *app, c *connection, name string) (item queueItem, err error) {
 	err = countQueues(ctx, a, c, []string{name}, time.Now().Add(-recently), func(i queueItem, err error) error {
@@ -214,13 +207,6 @@ var queueView = view[queueItem]{
 	},
 }
 
-func sinceOrNil(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return since(*t)
-}
-
 // spanText is a measured time.
 func spanText(seconds *float64) string {
 	if seconds == nil {
@@ -229,22 +215,24 @@ func spanText(seconds *float64) string {
 	return tookText(time.Duration(*seconds * float64(time.Second)))
 }
 
-// tookText is how long something took: finer than an age where it was short.
-func tookText(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0ms"
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
+// text is what happened, and how far back that is known.
+func (r recentItem) text(now time.Time) string {
+	text := fmt.Sprintf("enqueued %d  done %d  reclaimed %d  fenced %d  failed %d", r.Enqueued, r.Done, r.Lost, r.Fenced, r.Failed)
+	if r.cut != "" && r.ReachesTo != nil {
+		text += fmt.Sprintf("   (and more before %s ago: of finished jobs a process keeps %s)", age(now.Sub(*r.ReachesTo)), r.cut)
 	}
-	return age(d)
+	return text
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
+// add adds another queue's. The sum reaches back as far as each of them does.
+func (r *recentItem) add(q recentItem) {
+	r.Enqueued, r.Done, r.Cancelled, r.Dead = r.Enqueued+q.Enqueued, r.Done+q.Done, r.Cancelled+q.Cancelled, r.Dead+q.Dead
+	r.Failed, r.Lost, r.Fenced, r.Rate = r.Failed+q.Failed, r.Lost+q.Lost, r.Fenced+q.Fenced, r.Rate+q.Rate
+	if q.ReachesTo != nil && (r.ReachesTo == nil || q.ReachesTo.After(*r.ReachesTo)) {
+		r.ReachesTo = q.ReachesTo
 	}
-	return "no"
+	if q.cut != "" && r.cut != "" && q.cut != r.cut {
+		q.cut = "what the settings of its queue say"
+	}
+	r.cut = cmp.Or(q.cut, r.cut)
 }

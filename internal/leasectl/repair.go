@@ -41,9 +41,6 @@ type repairOptions struct {
 	many     manyJobs
 }
 
-// maxReason is how much of a reason the library keeps, in bytes.
-const maxReason = 256
-
 // newRepair completes the command of a repair.
 func newRepair(a *app, r repair, cmd *cobra.Command) *cobra.Command {
 	shape := repairShape{bulk: r.bulk, bind: func(*cobra.Command, []string) (repair, error) { return r, nil }}

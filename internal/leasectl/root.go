@@ -6,21 +6,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The groups in which help lists the verbs.
-const (
-	groupWork  = "work"
-	groupLook  = "look"
-	groupLocal = "local"
-	groupOther = "other"
-)
-
-var groups = []*cobra.Group{
-	{ID: groupWork, Title: "Work:"},
-	{ID: groupLook, Title: "Inspect and repair:"},
-	{ID: groupLocal, Title: "Try and measure:"},
-	{ID: groupOther, Title: "Other:"},
-}
-
 // newRoot builds the command tree of one invocation over the verbs of the first level.
 func newRoot(a *app, verbs []*cobra.Command) *cobra.Command {
 	root := group(&cobra.Command{

@@ -110,14 +110,6 @@ orphan, which the next worker takes over and counts as a loss.`,
 	}
 }
 
-// checkTTL refuses a TTL that no session can have.
-func checkTTL(ttl time.Duration) error {
-	if ttl < time.Second || ttl > 24*time.Hour {
-		return usagef("--ttl 10s", "--ttl is %v: it must be between 1s and 24h", ttl)
-	}
-	return nil
-}
-
 // withSession opens or resumes a session and calls f, which must end it in one way or the other.
 func withSession(ctx context.Context, a *app, cfg coord.SessionConfig, f func(context.Context, string, *coord.Session) error) error {
 	format, err := a.format(formatName, formatJSON)
@@ -142,4 +134,29 @@ func sessionGone(err error) error {
 		return err
 	}
 	return &failure{code: exitConflict, err: err, try: "leasectl session open"}
+}
+
+// withResumed connects and calls f with a session that lives without a process, and leaves it so.
+func withResumed(ctx context.Context, a *app, session string, f func(context.Context, *connection, *coord.Session) error) error {
+	return a.withEtcd(ctx, func(c *connection) error {
+		return resume(ctx, a, c, session, func(ctx context.Context, s *coord.Session) error { return f(ctx, c, s) })
+	})
+}
+
+// resume calls f with a session that lives without a process, under a context that ends with it, and leaves it so.
+func resume(ctx context.Context, a *app, c *connection, session string, f func(context.Context, *coord.Session) error) (err error) {
+	opening, cancel := a.bounded(ctx)
+	defer cancel()
+	s, err := coord.OpenSession(opening, c.Client, coord.SessionConfig{Root: c.root, Resume: session})
+	if err != nil {
+		return sessionGone(err)
+	}
+	defer func() {
+		ctx, cancel := a.bounded(context.WithoutCancel(ctx))
+		defer cancel()
+		err = errors.Join(err, s.Leave(ctx))
+	}()
+	working, stop := s.Context(ctx)
+	defer stop()
+	return f(working, s)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -253,4 +254,44 @@ func (s *settings) target(ctx context.Context, getenv func(string) string) (*tar
 	}
 	t := &target{endpoints: endpoints, tls: cfg, files: files, user: user, password: password, root: s.root, timeout: s.dialTimeout, context: s.context, dialing: s.dialing}
 	return t, nil
+}
+
+// checkColour refuses a mode that there is not.
+func (s *settings) checkColour() error {
+	if !slices.Contains(colourModes, s.colour) {
+		return usagef("--color "+colourAuto, "%s is %q: want one of auto, always, never", s.source("color"), s.colour)
+	}
+	return nil
+}
+
+// wantedBy says what a flag takes, in place of what Go's parsers say of what they did not get.
+func wantedBy(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64":
+		return "a whole number, such as 3"
+	case "uint64":
+		return "a whole number that is not negative, such as 3"
+	case "float64":
+		return "a number, such as 0.5"
+	case "duration":
+		return "a time such as 500ms, 10s, 5m or 1h30m, up to 2562047h"
+	case "range":
+		return "a time such as 200ms, or two, the shorter first, such as 50ms..300ms"
+	case "bool":
+		return "true or false, or nothing at all"
+	case "stringSlice":
+		return "values with commas between them, and double quotes around all of one or not at all"
+	}
+	return "another value"
+}
+
+// childEnv is the environment in which a child of this program reaches the same
+// etcd. Passwords stay off its command line.
+func (s *settings) childEnv(endpoints string) []string {
+	return []string{
+		"LEASECTL_CONTEXT=" + noContext,
+		"LEASECTL_ENDPOINTS=" + endpoints, "LEASECTL_CACERT=" + s.cacert, "LEASECTL_CERT=" + s.cert,
+		"LEASECTL_KEY=" + s.key, "LEASECTL_USER=" + s.user, "LEASECTL_PASSWORD_FILE=" + s.passwordFile,
+		"LEASECTL_DIAL_TIMEOUT=" + s.dialTimeout.String(), "LEASECTL_OUTPUT=",
+	}
 }

@@ -157,18 +157,3 @@ func (sh *shaper) finish() error {
 	_ = sh.in.Close()
 	return <-sh.done
 }
-
-// finishShaping ends what --jq or a template began, and returns how the verb ended with it.
-func (a *app) finishShaping(err error) error {
-	if a.shaper == nil {
-		return err
-	}
-	serr := a.shaper.finish()
-	switch {
-	case serr != nil && (err == nil || errors.Is(err, serr)):
-		return serr // it says what is wrong, and not where it was met
-	case err == nil && a.out != io.Writer(a.shaper.in) && a.settings.shape.named():
-		a.notef("warning: %s has shaped nothing: this command prints no JSON", a.settings.shape.flag)
-	}
-	return err
-}

@@ -56,16 +56,13 @@ func (s *sheet) print(w io.Writer) error {
 	return nil
 }
 
-// describeFormats are what a verb offers that describes one thing to people, and to programs as get does.
-var describeFormats = []string{formatTable, formatJSON, formatYAML}
-
 // printSheet prints a description, or the item that it describes.
-func (a *app) printSheet(format string, item any, s *sheet) error {
+func printSheet(w io.Writer, format string, item any, s *sheet) error {
 	switch format {
 	case formatJSON:
-		return printJSON(a.out, item)
+		return printJSON(w, item)
 	case formatYAML:
-		return printYAML(a.out, item)
+		return printYAML(w, item)
 	}
-	return s.print(a.out)
+	return s.print(w)
 }

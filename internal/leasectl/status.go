@@ -1,7 +1,6 @@
 package leasectl
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -86,13 +85,6 @@ type workerCounts struct {
 	Concurrency int `json:"concurrency"`
 }
 
-// problemItem is what somebody should look at, and the command that helps.
-type problemItem struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Run     string `json:"run"`
-}
-
 func loadStatus(ctx context.Context, a *app, c *connection) (statusItem, error) {
 	st := statusItem{Verified: true, Context: a.settings.context, Root: c.root, Leaders: []claimItem{}, Queues: []queueItem{}}
 	st.Etcd = readEtcd(ctx, c.Client, c.endpoints)
@@ -146,17 +138,4 @@ func (st *statusItem) sum(workers []workerItem, now time.Time) {
 			st.Workers.Busy, st.Workers.Concurrency = st.Workers.Busy+w.Busy, st.Workers.Concurrency+w.Concurrency
 		}
 	}
-}
-
-// add adds another queue's. The sum reaches back as far as each of them does.
-func (r *recentItem) add(q recentItem) {
-	r.Enqueued, r.Done, r.Cancelled, r.Dead = r.Enqueued+q.Enqueued, r.Done+q.Done, r.Cancelled+q.Cancelled, r.Dead+q.Dead
-	r.Failed, r.Lost, r.Fenced, r.Rate = r.Failed+q.Failed, r.Lost+q.Lost, r.Fenced+q.Fenced, r.Rate+q.Rate
-	if q.ReachesTo != nil && (r.ReachesTo == nil || q.ReachesTo.After(*r.ReachesTo)) {
-		r.ReachesTo = q.ReachesTo
-	}
-	if q.cut != "" && r.cut != "" && q.cut != r.cut {
-		q.cut = "what the settings of its queue say"
-	}
-	r.cut = cmp.Or(q.cut, r.cut)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
 
@@ -68,9 +68,9 @@ func orphanText(q queueItem) string {
 	return fmt.Sprintf("%d claims by gone sessions (jobs %s%s)", q.Orphan, strings.Join(jobs, ", "), more)
 }
 
-func whyText(why string) string {
-	if why == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (%q)", why)
+// problemItem is what somebody should look at, and the command that helps.
+type problemItem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Run     string `json:"run"`
 }

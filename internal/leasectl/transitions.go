@@ -1,6 +1,7 @@
 package leasectl
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -239,4 +240,16 @@ func refusalEvent(queue, id string, r workqueue.Refusal) eventItem {
 		e.Detail += fmt.Sprintf(", result %d B", r.Size)
 	}
 	return e
+}
+
+func (e eventItem) clock() string {
+	if e.Time.IsZero() {
+		return ""
+	}
+	return e.Time.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+func decodeRefusal(value []byte) (r workqueue.Refusal, ok bool) {
+	err := json.Unmarshal(value, &r)
+	return r, err == nil && r.Verb != ""
 }

@@ -8,19 +8,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
-)
-
-// The exit codes of a command that runs under a claim, beside its own.
-const (
-	exitLost      = 121
-	exitNotInTime = 124
-	exitOwn       = 125 // leasectl failed
 )
 
 // underOptions are what it takes to run a command under a claim.
@@ -56,11 +48,6 @@ func newUnder(a *app, o *underOptions, cmd *cobra.Command) *cobra.Command {
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "`TIME` between SIGTERM and SIGKILL after a signal")
 	addCredentialsFlag(f, &o.credentials)
 	return cmd
-}
-
-// addCredentialsFlag declares the flag of verbs that run commands.
-func addCredentialsFlag(f *pflag.FlagSet, given *bool) {
-	f.BoolVar(given, "pass-credentials", false, "let the command inherit LEASECTL_PASSWORD and the like, which it does not else")
 }
 
 // runUnder looks the command up first, so that a typing error claims nothing.
@@ -221,8 +208,3 @@ func giveBack(ctx context.Context, a *app, h *coord.Hold) error {
 	}
 	return err
 }
-
-// commandEnded is the end of a command whose exit code leasectl passes on, and says nothing about.
-type commandEnded struct{ code int }
-
-func (e *commandEnded) Error() string { return fmt.Sprintf("the command exited with %d", e.code) }

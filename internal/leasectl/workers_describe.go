@@ -2,7 +2,6 @@ package leasectl
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ as for leasectl workers get.`,
 				if err != nil {
 					return err
 				}
-				return a.printSheet(format, d, d.sheet())
+				return printSheet(a.out, format, d, d.sheet())
 			})
 		},
 	}
@@ -96,15 +95,4 @@ func (d workerDetail) sheet() *sheet {
 	}
 	s.line("Next", "%s", strings.Join(next, "   |   "))
 	return s
-}
-
-func (q workerQueue) describe() string {
-	kinds := "all kinds"
-	if len(q.Kinds) > 0 {
-		kinds = strings.Join(q.Kinds, ", ")
-	}
-	if !q.Serving {
-		return fmt.Sprintf("%s    owns %s, not registered for more", q.Queue, count(q.Busy, "job"))
-	}
-	return fmt.Sprintf("%s    %d busy, concurrency %d    %s", q.Queue, q.Busy, q.Concurrency, kinds)
 }

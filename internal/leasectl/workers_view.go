@@ -236,3 +236,14 @@ func (w workerItem) busyText() string {
 	}
 	return fmt.Sprintf("%d/%d", w.Busy, w.Concurrency)
 }
+
+func (q workerQueue) describe() string {
+	kinds := "all kinds"
+	if len(q.Kinds) > 0 {
+		kinds = strings.Join(q.Kinds, ", ")
+	}
+	if !q.Serving {
+		return fmt.Sprintf("%s    owns %s, not registered for more", q.Queue, count(q.Busy, "job"))
+	}
+	return fmt.Sprintf("%s    %d busy, concurrency %d    %s", q.Queue, q.Busy, q.Concurrency, kinds)
+}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
-	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
