@@ -2,61 +2,18 @@ package leasectl
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/leasekit/leasekit/internal/embedetcd"
-	"github.com/leasekit/leasekit/workqueue"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
-
-// Who interrupts a question has not agreed: nothing is changed, at once, without another key, and the exit code is that of
-// the signal.
-func TestInterruptedQuestionsChangeNothing(t *testing.T) {
-	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
-	s.bury("dead")
-	config := s.dir + "/config.yaml"
-	if err := os.WriteFile(config, []byte("contexts:\n  careful:\n    confirm: \"yes\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		says string
-		sig  syscall.Signal
-		want int
-		args string
-	}{
-		{"Retry 1 dead job? [y/N] ", syscall.SIGINT, exitInterrupted, "jobs retry --queue q --state dead"},
-		{"Type the job's QUEUE/ID to confirm: ", syscall.SIGINT, exitInterrupted, "jobs delete q/dead"},
-		{"Type the queue name to confirm: ", syscall.SIGTERM, 143, "queues purge q"},
-		{"in context careful. [y/N] ", syscall.SIGINT, exitInterrupted, "jobs requeue q/dead --context careful"},
-	} {
-		_, screen := terminal(t)
-		cmd := exec.Command("env", append([]string{"LEASECTL_CONFIG=" + config, "leasectl"}, strings.Fields(test.args)...)...)
-		cmd.Stdin = screen
-		p := s.start(cmd)
-		p.says(test.says)
-		p.signal(test.sig)
-		if code := p.exit(); code != test.want {
-			t.Errorf("%s: exit code %d, want %d\n%s", test.args, code, test.want, p.stderr)
-		}
-		if got := p.stderr.String(); !strings.Contains(got, "\nnothing changed\nleasectl: interrupted by SIG") || p.stdout.String() != "" {
-			t.Errorf("%s: stdout %q, stderr %q", test.args, p.stdout, got)
-		}
-	}
-	if n := s.count(workqueue.StateDead); n != 1 {
-		t.Errorf("%d dead jobs are left, want 1", n)
-	}
-}
 
 // Nor does an interrupted question for a password leave a terminal that shows nothing.
 func TestInterruptedPasswordRestoresTheTerminal(t *testing.T) {
-	keyboard, screen := terminal(t)
+	keyboard, screen := clitest.Terminal(t)
 	fd := int(screen.Fd())
 	lflag := func() uint32 {
 		m, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -67,7 +24,7 @@ func TestInterruptedPasswordRestoresTheTerminal(t *testing.T) {
 	}
 	before := lflag()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	a := &app{in: screen, err: newLineLog()}
+	a := &app{in: screen, err: clitest.NewLog()}
 	asked := make(chan error, 1)
 	go func() {
 		_, err := a.password(ctx, screen)
@@ -75,7 +32,7 @@ func TestInterruptedPasswordRestoresTheTerminal(t *testing.T) {
 	}()
 	hidden := time.NewTicker(time.Millisecond)
 	defer hidden.Stop()
-	for end := time.Now().Add(patience); lflag()&unix.ECHO != 0; <-hidden.C {
+	for end := time.Now().Add(clitest.Patience); lflag()&unix.ECHO != 0; <-hidden.C {
 		if time.Now().After(end) {
 			t.Fatal("what is typed is shown")
 		}

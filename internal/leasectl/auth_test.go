@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 )
 
 // guarded is an etcd with authentication, and users who have one role each.
@@ -23,7 +25,7 @@ type guarded struct {
 // startGuarded makes the roles of queue mail with the command itself, as root.
 func startGuarded(t *testing.T) *guarded {
 	t.Helper()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	g := &guarded{t, etcd.Endpoints()[0]}
 	client, err := clientv3.New(clientv3.Config{Endpoints: etcd.Endpoints(), Logger: zap.NewNop()})
 	if err != nil {
@@ -57,7 +59,7 @@ func startGuarded(t *testing.T) *guarded {
 // run runs leasectl as a user.
 func (g *guarded) run(user, in string, args ...string) (code int, out, errOut string) {
 	g.t.Helper()
-	env := map[string]string{"LEASECTL_ENDPOINTS": g.endpoint, "LEASECTL_CONTEXT": noContext}
+	env := map[string]string{"LEASECTL_ENDPOINTS": g.endpoint, "LEASECTL_CONTEXT": contexts.None}
 	if user != "" {
 		env["LEASECTL_USER"], env["LEASECTL_PASSWORD"] = user, "pw"
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // beats starts, as a command of leasectl, what is hard to stop: a child, one in another session and an orphan, all of
@@ -27,7 +28,7 @@ const next = `echo next >>beats; i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i
 
 // However leasectl ends, or is stopped, nothing that it ran under a claim beats once another holds it.
 func TestNothingBeatsBesideTheNextOwner(t *testing.T) {
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	for _, verb := range [][]string{{"lock", "l"}, {"elections", "campaign", "l"}} {
 		for _, sig := range []syscall.Signal{
 			syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGABRT, syscall.SIGSEGV,
@@ -60,7 +61,7 @@ func TestNothingBeatsBesideTheNextOwner(t *testing.T) {
 
 // The same with the jobs of a worker that ends without a chance to clean up.
 func TestNoJobBeatsBesideTheNextWorker(t *testing.T) {
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGABRT, syscall.SIGSTOP} {
 		t.Run(fmt.Sprintf("work-%d", sig), func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +80,7 @@ func TestNoJobBeatsBesideTheNextWorker(t *testing.T) {
 
 // A terminal that closes takes the worker along once its jobs have ended, and nothing before.
 func TestHangupDrainsWork(t *testing.T) {
-	testFirstSignal(t, newStation(t, startEtcd(t, embedetcd.Config{Fast: true})), syscall.SIGHUP)
+	testFirstSignal(t, newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true})), syscall.SIGHUP)
 }
 
 func noBeatAfterNext(t *testing.T, dir string) {

@@ -168,6 +168,11 @@ func newClaimsLs(a *app, n claimNoun, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// listElections lists the elections that somebody leads or stands for.
+func listElections(ctx context.Context, a *app, s *etcdkv.Store) ([]claimItem, error) {
+	return listClaims(ctx, a, s, electionNoun)
+}
+
 func listClaims(ctx context.Context, a *app, s *etcdkv.Store, n claimNoun) ([]claimItem, error) {
 	states, err := n.states(ctx, s)
 	if err != nil {

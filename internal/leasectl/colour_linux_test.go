@@ -3,11 +3,13 @@ package leasectl
 import (
 	"bytes"
 	"testing"
+
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // Left alone, colours go to terminals only, and not against NO_COLOR or a dumb one.
 func TestColoursAreForTerminals(t *testing.T) {
-	_, screen := terminal(t)
+	_, screen := clitest.Terminal(t)
 	for _, tt := range []struct {
 		env  map[string]string
 		mode string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
@@ -13,7 +14,7 @@ var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 // States are coloured where colours are wanted, and a table without its colours is the one that is printed without.
 func TestStatesAreColouredWhereWanted(t *testing.T) {
 	t.Parallel()
-	endpoint := startEtcd(t, embedetcd.Config{Fast: true}).Endpoints()[0]
+	endpoint := clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints()[0]
 	do := func(env map[string]string, args ...string) string {
 		t.Helper()
 		out, errOut, code := lookAt(t, endpoint, env, args...)

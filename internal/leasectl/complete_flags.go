@@ -36,7 +36,7 @@ func flagValues() map[string][]string {
 		"format":        doctorFormats,
 		"color":         colourModes,
 		"type":          eventTypes,
-		"on-conflict":   {conflictFail, conflictSkip, conflictReplace},
+		"on-conflict":   conflicts,
 		"role":          {roles.Viewer, roles.Producer, roles.Worker, roles.Dispatcher, roles.Operator},
 	}
 }

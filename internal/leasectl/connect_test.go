@@ -2,16 +2,9 @@ package leasectl
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // probe connects with these settings and closes again.
@@ -34,8 +28,11 @@ func probe(ctx context.Context, s settings, env map[string]string) error {
 	if s.dialTimeout == 0 {
 		s.dialTimeout = 5 * time.Second
 	}
-	a := &app{settings: s, getenv: func(name string) string { return env[name] }}
-	c, err := a.connect(ctx)
+	t, err := s.target(ctx, func(name string) string { return env[name] })
+	if err != nil {
+		return err
+	}
+	c, err := openAt(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func wantFailure(t *testing.T, s settings, env map[string]string, code int, caus
 }
 
 func TestConnectAuth(t *testing.T) {
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	endpoint := etcd.Endpoints()[0]
 	enableAuth(t, endpoint)
 
@@ -114,44 +111,44 @@ func enableAuth(t *testing.T, endpoint string) {
 }
 
 func TestConnectTLS(t *testing.T) {
-	ca := newAuthority(t)
-	cert, key := ca.issue(t, "server", time.Hour)
-	etcd := startEtcd(t, embedetcd.Config{Fast: true, TLS: &embedetcd.TLS{CertFile: cert, KeyFile: key}})
+	ca := clitest.NewAuthority(t)
+	cert, key := ca.Issue(t, "server", time.Hour)
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, TLS: &embedetcd.TLS{CertFile: cert, KeyFile: key}})
 	endpoint := etcd.Endpoints()[0]
 	plain := "http" + strings.TrimPrefix(endpoint, "https")
 
-	if err := probe(t.Context(), settings{endpoints: endpoint, cacert: ca.file}, nil); err != nil {
+	if err := probe(t.Context(), settings{endpoints: endpoint, cacert: ca.File}, nil); err != nil {
 		t.Errorf("known authority: %v", err)
 	}
-	if err := probe(t.Context(), settings{endpoints: strings.TrimPrefix(endpoint, "https://"), cacert: ca.file}, nil); err != nil {
+	if err := probe(t.Context(), settings{endpoints: strings.TrimPrefix(endpoint, "https://"), cacert: ca.File}, nil); err != nil {
 		t.Errorf("no scheme, but a CA: %v", err)
 	}
 	wantFailure(t, settings{endpoints: plain}, nil, exitUnreachable, "the server speaks TLS, but the URL says http")
 	wantFailure(t, settings{endpoints: endpoint}, nil, exitUnreachable, "signed by an unknown authority")
-	wantFailure(t, settings{endpoints: plain, cacert: ca.file}, nil, exitUsage, "plain text")
+	wantFailure(t, settings{endpoints: plain, cacert: ca.File}, nil, exitUsage, "plain text")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(endpoint, "https://"))
-	wantFailure(t, settings{endpoints: "https://localhost:" + port, cacert: ca.file}, nil, exitUnreachable, "for another name")
+	wantFailure(t, settings{endpoints: "https://localhost:" + port, cacert: ca.File}, nil, exitUnreachable, "for another name")
 }
 
 func TestConnectClientCertificate(t *testing.T) {
-	ca, stranger := newAuthority(t), newAuthority(t)
-	cert, key := ca.issue(t, "server", time.Hour)
-	etcd := startEtcd(t, embedetcd.Config{Fast: true,
-		TLS: &embedetcd.TLS{CertFile: cert, KeyFile: key, CAFile: ca.file, ClientCertAuth: true}})
+	ca, stranger := clitest.NewAuthority(t), clitest.NewAuthority(t)
+	cert, key := ca.Issue(t, "server", time.Hour)
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true,
+		TLS: &embedetcd.TLS{CertFile: cert, KeyFile: key, CAFile: ca.File, ClientCertAuth: true}})
 
-	s := settings{endpoints: etcd.Endpoints()[0], cacert: ca.file}
+	s := settings{endpoints: etcd.Endpoints()[0], cacert: ca.File}
 	wantFailure(t, s, nil, exitAuth, "demands a client certificate")
-	s.cert, s.key = stranger.issue(t, "stranger", time.Hour)
+	s.cert, s.key = stranger.Issue(t, "stranger", time.Hour)
 	wantFailure(t, s, nil, exitAuth, "client certificate")
-	s.cert, s.key = ca.issue(t, "ana", time.Hour)
+	s.cert, s.key = ca.Issue(t, "ana", time.Hour)
 	if err := probe(t.Context(), s, nil); err != nil {
 		t.Errorf("client certificate of the right authority: %v", err)
 	}
 }
 
 func TestConnectExpiredCertificate(t *testing.T) {
-	ca := newAuthority(t)
-	cert, key := ca.issue(t, "server", -time.Hour)
+	ca := clitest.NewAuthority(t)
+	cert, key := ca.Issue(t, "server", -time.Hour)
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +159,7 @@ func TestConnectExpiredCertificate(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	defer server.Close()
-	wantFailure(t, settings{endpoints: server.URL, cacert: ca.file}, nil, exitUnreachable, "certificate is not valid now")
+	wantFailure(t, settings{endpoints: server.URL, cacert: ca.File}, nil, exitUnreachable, "certificate is not valid now")
 }
 
 func TestConnectToSomethingElse(t *testing.T) {
@@ -182,7 +179,7 @@ func TestConnectToSomethingElse(t *testing.T) {
 }
 
 func TestConnectWithoutLeader(t *testing.T) {
-	etcd := startEtcd(t, embedetcd.Config{Fast: true, Members: 3})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, Members: 3})
 	members := etcd.Members()
 	members[1].Kill()
 	members[2].Kill()
@@ -206,67 +203,4 @@ func TestConnectInterrupted(t *testing.T) {
 	if code, ok := interruptCode(ctx, err); !ok || err == nil {
 		t.Errorf("error %v, code %d; want an interrupt", err, code)
 	}
-}
-
-// authority signs certificates.
-type authority struct {
-	file string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{file: writePEM(t, "ca", "CERTIFICATE", der), cert: cert, key: key}
-}
-
-// issue makes a certificate for 127.0.0.1 that is valid for d from now on.
-func (a *authority) issue(t *testing.T, name string, d time.Duration) (certFile, keyFile string) {
-	t.Helper()
-	key := newKey(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(d),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return writePEM(t, name, "CERTIFICATE", der), writePEM(t, name+"-key", "EC PRIVATE KEY", keyDER)
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func writePEM(t *testing.T, name, kind string, der []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name+".pem")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

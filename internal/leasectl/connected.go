@@ -23,13 +23,18 @@ func (a *app) withStore(ctx context.Context, f func(*connection, *etcdkv.Store) 
 // withQueue connects, opens a queue, calls f, and closes both again.
 func (a *app) withQueue(ctx context.Context, name string, f func(*connection, *workqueue.Queue) error) error {
 	return a.withEtcd(ctx, func(c *connection) error {
-		q, err := a.openQueue(ctx, c, name, nil)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = q.Close() }() // every outcome is known by now; what is left ends with its lease
-		return f(c, q)
+		return a.onQueue(ctx, c, name, func(q *workqueue.Queue) error { return f(c, q) })
 	})
+}
+
+// onQueue opens a queue on a connection that there is, calls f, and closes the queue again.
+func (a *app) onQueue(ctx context.Context, c *connection, name string, f func(*workqueue.Queue) error) error {
+	q, err := a.openQueue(ctx, c, name, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = q.Close() }() // every outcome is known by now; what is left ends with its lease
+	return f(q)
 }
 
 // withEtcd connects, calls f, and closes the connection again.

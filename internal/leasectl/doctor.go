@@ -100,7 +100,7 @@ permission is missing. 6: etcd is not reachable. With --format nagios: 0, 1, 2, 
 // check looks at the flags, and settles the format.
 func (o *doctorOptions) check(a *app, cmd *cobra.Command) error {
 	set := cmd.Flags().Changed
-	output, err := a.format(formatTable, formatJSON)
+	asked, err := a.format(formatTable, formatJSON)
 	switch {
 	case err != nil && !set("format"):
 		return usagef("--format "+doctorText, "%s is %q: doctor offers table and json, and more with --format", a.settings.source("output"), a.settings.output)
@@ -110,7 +110,7 @@ func (o *doctorOptions) check(a *app, cmd *cobra.Command) error {
 		return usagef("one of the two", "-o %s and --format %s contradict each other", a.settings.output, o.format)
 	case set("format") && o.format != doctorJSON && a.settings.shape != nil:
 		return usagef("--format json", "%s shapes JSON: it does not go with --format %s", a.settings.shape.flag, o.format)
-	case !set("format") && output == formatJSON:
+	case !set("format") && asked == formatJSON:
 		o.format = doctorJSON
 	}
 	for i, code := range o.Skip {

@@ -15,12 +15,13 @@ import (
 	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // What is wrong with members: one down, no majority, none there.
 func TestDoctorSeesMembersAndLeaders(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true, Members: 3})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, Members: 3})
 	r := newDoctorRig(t, etcd.Endpoints())
 	if out := r.doctor(0); !hasInOrder(out, []string{"ok    E1 3/3 endpoints healthy", "E2 no alarms", "E3 db ", "E4 E5"}) {
 		t.Errorf("healthy:\n%s", out)
@@ -83,7 +84,7 @@ func TestDoctorSeesMembersAndLeaders(t *testing.T) {
 // The database fills up to its quota, and is emptied as the advice says.
 func TestDoctorSeesADatabaseThatFillsUp(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true, QuotaBackendBytes: 16 << 20, CompactAfter: -1})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, QuotaBackendBytes: 16 << 20, CompactAfter: -1})
 	r := newDoctorRig(t, etcd.Endpoints())
 	full := false
 	for i := 0; !full; i++ {
@@ -126,7 +127,7 @@ func TestDoctorSeesADatabaseThatFillsUp(t *testing.T) {
 
 func TestDoctorSeesHistoryThatIsNotCompacted(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true, CompactAfter: -1})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, CompactAfter: -1})
 	r := newDoctorRig(t, etcd.Endpoints())
 	for range 50 {
 		r.put("/elsewhere", "x")
@@ -151,7 +152,7 @@ func TestDoctorSeesHistoryThatIsNotCompacted(t *testing.T) {
 // With auth on, whoever may read the root sees everything, and others are told what they do not see.
 func TestDoctorKnowsWhatItMayNotSee(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	r := newDoctorRig(t, etcd.Endpoints())
 	r.put(r.queue("mail").Job("x"), `{"v":1,"id":"x"}`)
 	r.put(r.queue("other").Job("x"), `{"v":1,"id":"x"}`)
@@ -220,7 +221,7 @@ func (r *doctorRig) addUser(name string, perm authpb.Permission_Type, prefixes .
 // Looking changes nothing, whatever is found and however it is printed.
 func TestDoctorOnlyReads(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	var rigs []*doctorRig
 	for _, d := range damages {
 		if d.code == "S2" || d.code == "X3" {
@@ -249,7 +250,7 @@ func TestDoctorOnlyReads(t *testing.T) {
 // A whole run with every damage at once: --fix mends what it can, and says what is left.
 func TestDoctorMendsManyThingsAtOnce(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	r := newDoctorRig(t, etcd.Endpoints())
 	for i := range 300 {
 		id := "x" + strings.Repeat("y", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()

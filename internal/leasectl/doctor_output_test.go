@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // orphanAndPause is what the drawn example shows: one error that can be fixed, one warning that cannot.
@@ -58,7 +59,7 @@ const drawnMarkdown = "# leasectl doctor\n\nRoot `/TestDoctorPrintsAsDrawn/`, re
 
 func TestDoctorPrintsAsDrawn(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	r := newDoctorRig(t, etcd.Endpoints())
 	r.orphanAndPause()
 
@@ -101,7 +102,7 @@ func TestDoctorPrintsAsDrawn(t *testing.T) {
 
 func TestDoctorJSONIsAsItsSchemaSays(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	r := newDoctorRig(t, etcd.Endpoints())
 	conforms(t, "doctor.json", r.doctor(0, "-o", "json"))
 	r.orphanAndPause()
@@ -136,7 +137,7 @@ func conforms(t *testing.T, schema, out string) {
 // Every check says what it means; what has a fix says what it does.
 func TestDoctorChecksListsEachCode(t *testing.T) {
 	r := &doctorRig{T: t, endpoints: "127.0.0.1:1", env: map[string]string{}} // it asks nobody
-	var list struct{ Items []doctorCheck }
+	var list struct{ Items []struct{ Code, Fix string } }
 	out, errOut, code := r.leasectlAt("/t/", "doctor", "checks", "-o", "json")
 	if err := json.Unmarshal([]byte(out), &list); code != 0 || err != nil {
 		t.Fatal(code, errOut, err)
@@ -166,7 +167,7 @@ func TestDoctorChecksListsEachCode(t *testing.T) {
 // After a restore every session ends, and everybody starts anew.
 func TestDoctorAfterRestoreEndsAllSessions(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	r := newDoctorRig(t, etcd.Endpoints())
 	s := r.openSession("alive")
 	r.session("w.0000000000000001", "")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -20,7 +21,7 @@ import (
 // retried and cancelled; workers come and go; a session is lost; locks are handed on.
 func TestDoctorIsQuietUnderLoad(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	r := newDoctorRig(t, etcd.Endpoints())
 	ctx, stop := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
@@ -43,7 +44,7 @@ func TestDoctorIsQuietUnderLoad(t *testing.T) {
 	}
 	start(d.Run)
 	for _, q := range []*workqueue.Queue{claimed, dispatched} {
-		start(func(ctx context.Context) error { return work(ctx, r, q, 8) })
+		start(func(ctx context.Context) error { return workAll(ctx, r, q, 8) })
 		start(func(ctx context.Context) error { return joinAndLeave(ctx, r, q) })
 		start(func(ctx context.Context) error { return enqueueAndCancel(ctx, q) })
 	}
@@ -68,8 +69,8 @@ func TestDoctorIsQuietUnderLoad(t *testing.T) {
 	t.Log(runs, "runs")
 }
 
-// work runs one worker, whose jobs do all that jobs can do.
-func work(ctx context.Context, r *doctorRig, q *workqueue.Queue, concurrency int) error {
+// workAll runs one worker, whose jobs do all that jobs can do.
+func workAll(ctx context.Context, r *doctorRig, q *workqueue.Queue, concurrency int) error {
 	w, err := workqueue.NewWorker(q, workqueue.HandlerFunc(func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 		switch rand.IntN(8) {
 		case 0:
@@ -97,7 +98,7 @@ func joinAndLeave(ctx context.Context, r *doctorRig, q *workqueue.Queue) error {
 		err := func() error {
 			ctx, cancel := context.WithTimeout(ctx, 700*time.Millisecond)
 			defer cancel()
-			if err := work(ctx, r, q, 2); err != nil && ctx.Err() == nil {
+			if err := workAll(ctx, r, q, 2); err != nil && ctx.Err() == nil {
 				return err
 			}
 			return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -395,7 +396,7 @@ var damages = []damage{
 
 // Each damage is seen, with its code and exit code, mended as far as that is possible, and seen clean.
 func TestDoctorSeesAndMendsEachDamage(t *testing.T) {
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	for _, d := range damages {
 		t.Run(d.code+" "+d.name, func(t *testing.T) {
 			t.Parallel()

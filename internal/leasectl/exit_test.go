@@ -1,7 +1,6 @@
 package leasectl
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,15 +78,5 @@ func TestInterruptCode(t *testing.T) {
 	}
 	if code, ok := interruptCode(ctx, usagef("", "bad")); ok {
 		t.Errorf("an error of its own became exit code %d", code)
-	}
-}
-
-func TestErrorIsOneLine(t *testing.T) {
-	var out bytes.Buffer
-	a := &app{err: &out, getenv: func(string) string { return "" }}
-	a.printError(fmt.Errorf("enqueue: %w\nmore", status.Error(codes.DeadlineExceeded, "context deadline exceeded")))
-	want := "leasectl: enqueue: no answer in time; more; try: " + tryWait + "\n"
-	if got := out.String(); got != want {
-		t.Errorf("printed %q, want %q", got, want)
 	}
 }

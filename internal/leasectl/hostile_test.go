@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -68,7 +69,7 @@ func putHostile(r *doctorRig) {
 // of its own.
 func TestNothingInEtcdIsObeyed(t *testing.T) {
 	t.Parallel()
-	r := newDoctorRig(t, startEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
+	r := newDoctorRig(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
 	resp, err := r.client.Get(t.Context(), "x")
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func TestNothingInEtcdIsObeyed(t *testing.T) {
 		[]string{"__complete", "queues", "get", ""}, []string{"__complete", "locks", "get", ""})
 	for _, args := range runs {
 		out, errOut, code := r.leasectl(args...)
-		if code == exitUsage && args[len(args)-1] != doctorNagios {
+		if code == exitUsage && args[len(args)-1] != "nagios" {
 			t.Errorf("%q: exit code %d: %s", args, code, errOut)
 		}
 		for _, text := range []string{out, errOut} {
@@ -121,7 +122,7 @@ func TestNothingInEtcdIsObeyed(t *testing.T) {
 // Keys of names that no program takes hold up no list and no repair of others, and doctor removes them.
 func TestNamesThatNobodyCanUse(t *testing.T) {
 	t.Parallel()
-	r := newDoctorRig(t, startEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
+	r := newDoctorRig(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
 	q := r.open("mail")
 	for _, id := range []string{"a", "b"} {
 		if _, err := q.Enqueue(t.Context(), workqueue.Params{ID: id}); err != nil {

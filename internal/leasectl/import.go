@@ -22,6 +22,8 @@ const (
 	conflictReplace = "replace"
 )
 
+var conflicts = []string{conflictFail, conflictSkip, conflictReplace}
+
 // maxExportLine bounds one line of an import: a payload in base64, a result, progress, a checkpoint and the trail.
 const maxExportLine = 4 << 20
 
@@ -49,9 +51,7 @@ what is there, replace puts the imported one in its place, unless that is claime
   leasectl export mail --context old | leasectl import - --context new --yes`,
 		Args: takes("FILE|-"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch o.onConflict {
-			case conflictFail, conflictSkip, conflictReplace:
-			default:
+			if !slices.Contains(conflicts, o.onConflict) {
 				return usagef("--on-conflict fail", "--on-conflict is %q: it is fail, skip or replace", o.onConflict)
 			}
 			return runImport(cmd.Context(), a, args[0], o)

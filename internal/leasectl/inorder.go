@@ -42,3 +42,6 @@ func inOrder[R any](stop <-chan struct{}, n, width int, do func(i int) R, emit f
 	wg.Wait()
 	return begun, err
 }
+
+// repairsAtOnce is how many of many jobs are under way together: enough for the group commit to batch them.
+const repairsAtOnce = 256

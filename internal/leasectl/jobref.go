@@ -2,7 +2,6 @@ package leasectl
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/user"
 	"strings"
@@ -64,13 +63,7 @@ func actor() string {
 	return name + "@" + host
 }
 
-// applicable returns the error that the library would return for an action that the job's state forbids.
-func applicable(verb string, j *workqueue.Job, ok bool) error {
-	if ok {
-		return nil
-	}
-	return fmt.Errorf("%s job %s: %w: it is %s", verb, j.ID, workqueue.ErrNotApplicable, j.State)
-}
-
 // unreadable tells that a listing met a record that it cannot show, and goes on.
 func unreadable(err error) bool { return errors.Is(err, workqueue.ErrUndecodable) }
+
+func refText(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.text() }

@@ -28,3 +28,20 @@ func TestParseJobRef(t *testing.T) {
 		}
 	}
 }
+
+// What -o name prints of a job is read as that job.
+func FuzzJobRef(f *testing.F) {
+	for _, s := range [][2]string{{"q", "id"}, {"a/b", "c/d"}, {"job", "x"}, {"100%", "%2F"}, {"%2F", "%25"}, {"job/x", "job/y"}, {"ü", " "}} {
+		f.Add(s[0], s[1])
+	}
+	f.Fuzz(func(t *testing.T, queue, id string) {
+		_, _ = parseJobRef(id)
+		if queue == "" || id == "" {
+			return
+		}
+		name := jobRef{queue, id}.name()
+		if got, err := parseJobRef(name); err != nil || got != (jobRef{queue, id}) {
+			t.Errorf("%q of queue %q is %q, which is read as %+v, %v", id, queue, name, got, err)
+		}
+	})
+}

@@ -113,8 +113,6 @@ func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time, whole
 	return s
 }
 
-func refText(j *workqueue.Job) string { return jobRef{j.Queue, j.ID}.text() }
-
 func stateText(j *workqueue.Job, now time.Time) string {
 	switch j.State {
 	case workqueue.StateOrphan:

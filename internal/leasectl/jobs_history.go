@@ -117,11 +117,11 @@ func loadHistory(ctx context.Context, a *app, c *connection, ref jobRef) (jobHis
 	if w.newest == nil {
 		return jobHistory{}, fmt.Errorf("read the history of %s: %w", ref.name(), workqueue.ErrNotFound)
 	}
-	events := mergeEvents(logEvents(w.newest, w.created), w.events)
+	all := mergeEvents(logEvents(w.newest, w.created), w.events)
 	if w.refusal != nil {
-		events = mergeEvents(events, []eventItem{*w.refusal})
+		all = mergeEvents(all, []eventItem{*w.refusal})
 	}
-	return jobHistory{Items: events, Source: w.source()}, nil
+	return jobHistory{Items: all, Source: w.source()}, nil
 }
 
 // maxSteps bounds how many old revisions of one job are read.

@@ -8,13 +8,14 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // jobs wait looks twice by ID, and is told of the job that it met first, whoever has the ID by then.
 func TestJobsWaitKeepsToTheJobThatItMet(t *testing.T) {
 	t.Parallel()
-	client := etcdtest.NewClient(t, startEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
+	client := etcdtest.NewClient(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
 	q, err := workqueue.Open(t.Context(), client, workqueue.Config{Queue: "mail"})
 	if err != nil {
 		t.Fatal(err)
@@ -62,25 +63,5 @@ func TestJobsWaitKeepsToTheJobThatItMet(t *testing.T) {
 	}
 	if now, err := getSame(t.Context(), a, q, ref, met); !errors.Is(err, workqueue.ErrNotFound) || exitCode(err) != exitNotFound {
 		t.Errorf("with nothing left of it: got %v, %v", now, err)
-	}
-}
-
-// What an export left out ends it with one code, and says why.
-func TestExportSaysWhatItLeftOut(t *testing.T) {
-	for _, tc := range []struct {
-		sum  exportCount
-		want string
-	}{
-		{exportCount{written: 5}, ""},
-		{exportCount{unread: 1}, "1 record left out, which cannot be read"},
-		{exportCount{changed: 2}, "2 jobs left out, which changed meanwhile"},
-		{exportCount{unread: 2, changed: 1}, "2 records left out, which cannot be read, and 1 job, which changed meanwhile"},
-	} {
-		switch err := tc.sum.verdict(); {
-		case tc.want == "" && err != nil:
-			t.Errorf("%+v: got %v", tc.sum, err)
-		case tc.want != "" && (err == nil || err.Error() != tc.want || exitCode(err) != exitPartly):
-			t.Errorf("%+v: got %v, want %q", tc.sum, err, tc.want)
-		}
 	}
 }

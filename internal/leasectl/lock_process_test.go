@@ -20,13 +20,14 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // etcd falls silent while a command runs under a lock: the command is gone, however stubborn, before anybody else can
 // have the lock.
 func TestLockOfASilentEtcd(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	proxy, err := faultproxy.New(etcd.Endpoints()[0])
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,7 @@ func TestLockOfASilentEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "leasectl", "lock", "l", "--ttl", "3s", "--root", "/silent/", "--endpoints", proxy.Endpoint(),
@@ -67,8 +68,8 @@ func TestLockOfASilentEtcd(t *testing.T) {
 		t.Logf("the command was there when the lease ended: %v (only a machine that stood still may show that)", err)
 	}
 	err = cmd.Wait()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitLost {
+	var died *exec.ExitError
+	if !errors.As(err, &died) || died.ExitCode() != exitLost {
 		t.Errorf("got %v, want exit code %d; it said %s", err, exitLost, &said)
 	}
 	t.Logf("leasectl ended %v after the lease; it said %s", time.Since(ended), &said)
@@ -80,7 +81,7 @@ func TestLockOfASilentEtcd(t *testing.T) {
 // Who waits in line keeps waiting over an outage that ends his session.
 func TestLockWaitsOverAnOutage(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	proxy, err := faultproxy.New(etcd.Endpoints()[0])
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,7 @@ func TestLockWaitsOverAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	s, err := coord.OpenSession(ctx, client, coord.SessionConfig{Root: "/outage/"})
 	if err != nil {

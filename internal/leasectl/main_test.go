@@ -16,9 +16,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
-	"go.uber.org/goleak"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 func TestMain(m *testing.M) {
@@ -33,21 +33,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// leakChecked fails a run that passed but left goroutines behind.
+// leakChecked runs tests side by side, and looks for goroutines that they leave.
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
 	overlap()
-	code := l.m.Run()
-	leak := goleak.Find()
-	for end := time.Now().Add(10 * time.Second); leak != nil && time.Now().Before(end); {
-		leak = goleak.Find() // an etcd server's last goroutines end a while after Close
-	}
-	if leak != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, leak)
-		code = 1
-	}
-	return code
+	return clitest.Run(l.m)
 }
 
 // overlap lets more tests run side by side than there are processors, unless -parallel says how many: nearly all of them
@@ -89,7 +80,7 @@ func mainWithProbe() {
 // TestScripts runs every script in testdata/script, each under a root of its own in one shared etcd.
 func TestScripts(t *testing.T) {
 	// A script may look back at its first revisions, and takes minutes on a busy machine.
-	etcd := startEtcd(t, embedetcd.Config{Fast: true, CompactAfter: time.Hour})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, CompactAfter: time.Hour})
 	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
 	if err != nil {
 		t.Fatal(err)
@@ -152,21 +143,4 @@ func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
 	if took := time.Since(start); took > limit {
 		ts.Fatalf("took %v, limit %v", took, limit)
 	}
-}
-
-// startEtcd runs a cluster for the length of a test.
-func startEtcd(t *testing.T, cfg embedetcd.Config) *embedetcd.Cluster {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	c, err := embedetcd.Start(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 )
 
@@ -75,7 +76,7 @@ func TestEachRoleHasANameOfItsOwn(t *testing.T) {
 // A tenant's roles give nothing of another's, and a role that holds anything else is left alone with all others.
 func TestRolesOfOneTenantGiveNothingOfAnother(t *testing.T) {
 	t.Parallel()
-	r := newDoctorRig(t, startEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
+	r := newDoctorRig(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
 	apply := func(root string, more ...string) (string, int) {
 		_, errOut, code := r.leasectlAt(root, append([]string{"auth", "roles", "--queue", "mail", "--apply", "--yes"}, more...)...)
 		return errOut, code

@@ -34,14 +34,17 @@ func TestRecentSaysWhatWasCutOnlyWhereSomethingWas(t *testing.T) {
 	if text := queueItemOf(more, now).Recent.text(now); !strings.HasSuffix(text, "failed 0") {
 		t.Errorf("a queue that may keep more: %s", text)
 	}
-	several := statusItem{Queues: []queueItem{full, set}}
-	several.sum(nil, now)
-	if text := several.Recent.text(now); !strings.HasSuffix(text, "a process keeps what the settings of its queue say)") {
+	sum := func(queues ...queueItem) recentItem {
+		total := recentItem{Since: now.Add(-recently)}
+		for _, q := range queues {
+			total.add(q.Recent)
+		}
+		return total
+	}
+	if text := sum(full, set).text(now); !strings.HasSuffix(text, "a process keeps what the settings of its queue say)") {
 		t.Errorf("queues with several settings: %s", text)
 	}
-	st := statusItem{Queues: []queueItem{full, young}}
-	st.sum(nil, now)
-	if text := st.Recent.text(now); !strings.HasSuffix(text, cut) {
+	if text := sum(full, young).text(now); !strings.HasSuffix(text, cut) {
 		t.Errorf("both: %s", text)
 	}
 	old := stats(9_700)

@@ -203,3 +203,11 @@ func claimedHint(verb string) func(jobRef, error) string {
 		return ""
 	}
 }
+
+// applicable returns the error that the library would return for an action that the job's state forbids.
+func applicable(verb string, j *workqueue.Job, ok bool) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%s job %s: %w: it is %s", verb, j.ID, workqueue.ErrNotApplicable, j.State)
+}

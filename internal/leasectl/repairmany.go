@@ -29,9 +29,6 @@ const (
 	repairFailed   = "failed"
 )
 
-// repairsAtOnce is how many of many jobs are under way together: enough for the group commit to batch them.
-const repairsAtOnce = 256
-
 // repairs is one repair of many jobs under way.
 type repairs struct {
 	a      *app

@@ -2,7 +2,6 @@ package leasectl
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -11,43 +10,21 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 var tester = workqueue.By{Actor: "test"}
 
-// terminal opens a pseudo-terminal: what is written to the first is typed on the second.
-func terminal(t *testing.T) (keyboard, screen *os.File) {
-	t.Helper()
-	open := func(name string) *os.File {
-		f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOCTTY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return f
-	}
-	keyboard = open("/dev/ptmx")
-	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyboard, open(fmt.Sprintf("/dev/pts/%d", n))
-}
-
 func (s *station) bury(ids ...string) {
 	s.t.Helper()
 	s.enqueue(ids...)
 	for _, id := range ids {
-		if _, err := s.queue.Bury(s.within(patience), id, workqueue.By{Actor: "test", Reason: "timeout"}); err != nil {
+		if _, err := s.queue.Bury(s.within(clitest.Patience), id, workqueue.By{Actor: "test", Reason: "timeout"}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -56,7 +33,7 @@ func (s *station) bury(ids ...string) {
 func (s *station) count(states ...workqueue.State) int {
 	s.t.Helper()
 	n := 0
-	for _, err := range s.queue.List(s.within(patience), workqueue.Filter{States: states}) {
+	for _, err := range s.queue.List(s.within(clitest.Patience), workqueue.Filter{States: states}) {
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -69,15 +46,15 @@ func (s *station) count(states ...workqueue.State) int {
 // said where it stands now.
 func TestManyRepairsSkipWhatHasMoved(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	s.bury("01J8AA", "01J8AB", "01J8AC")
-	keyboard, screen := terminal(t)
+	keyboard, screen := clitest.Terminal(t)
 	cmd := exec.Command("leasectl", "jobs", "retry", "--queue", testQueue, "--state", "dead", "--reason", "smtp fixed")
 	cmd.Stdin = screen
 	p := s.start(cmd)
 	p.says("Retry 3 dead jobs? [y/N] ")
 
-	if _, err := s.queue.Requeue(s.within(patience), "01J8AB", tester); err != nil {
+	if _, err := s.queue.Requeue(s.within(clitest.Patience), "01J8AB", tester); err != nil {
 		t.Fatal(err)
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: s.etcd.Endpoints(), Logger: zap.NewNop()})
@@ -85,15 +62,15 @@ func TestManyRepairsSkipWhatHasMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	session, err := coord.OpenSession(s.within(patience), client, coord.SessionConfig{Root: s.root, TTL: time.Minute})
+	session, err := coord.OpenSession(s.within(clitest.Patience), client, coord.SessionConfig{Root: s.root, TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim, err := s.queue.Claim(s.within(patience), session)
+	claim, err := s.queue.Claim(s.within(clitest.Patience), session)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.queue.Delete(s.within(patience), "01J8AC", tester); err != nil {
+	if _, err := s.queue.Delete(s.within(clitest.Patience), "01J8AC", tester); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keyboard.WriteString("y\n"); err != nil {
@@ -114,10 +91,10 @@ func TestManyRepairsSkipWhatHasMoved(t *testing.T) {
 	if !strings.Contains(p.stderr.String(), "leasectl: 1 done, 2 skipped; try: ") {
 		t.Errorf("stderr %q", p.stderr)
 	}
-	if err := claim.Complete(s.within(patience), nil); err != nil {
+	if err := claim.Complete(s.within(clitest.Patience), nil); err != nil {
 		t.Errorf("the owner of the skipped job was disturbed: %v", err)
 	}
-	if err := session.Close(s.within(patience)); err != nil {
+	if err := session.Close(s.within(clitest.Patience)); err != nil {
 		t.Error(err)
 	}
 }
@@ -125,10 +102,10 @@ func TestManyRepairsSkipWhatHasMoved(t *testing.T) {
 // A purge that is answered late deletes what was counted, and nothing that came or moved since.
 func TestPurgeIsOfWhatWasCounted(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	s.bury("dead")
 	s.enqueue("a", "b")
-	keyboard, screen := terminal(t)
+	keyboard, screen := clitest.Terminal(t)
 	cmd := exec.Command("leasectl", "queues", "purge", testQueue)
 	cmd.Stdin = screen
 	p := s.start(cmd)
@@ -137,7 +114,7 @@ func TestPurgeIsOfWhatWasCounted(t *testing.T) {
 		t.Errorf("stderr %q", p.stderr)
 	}
 	s.enqueue("new")
-	if _, err := s.queue.Requeue(s.within(patience), "dead", tester); err != nil {
+	if _, err := s.queue.Requeue(s.within(clitest.Patience), "dead", tester); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keyboard.WriteString(testQueue + "\n"); err != nil {
@@ -157,7 +134,7 @@ func TestPurgeIsOfWhatWasCounted(t *testing.T) {
 // SIGINT ends a repair of many between two of them: what was begun is told, and nothing else has happened.
 func TestManyRepairsStopCleanly(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	const n = 10_000 / slower
 	ids := make([]string, n)
 	for i := range ids {
@@ -193,7 +170,7 @@ func TestManyRepairsStopCleanly(t *testing.T) {
 // When etcd goes away in the middle, it is said how many were done, and nobody waits for each of the others in turn.
 func TestManyRepairsWithoutEtcd(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	proxy, err := faultproxy.New(s.endpoints)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -74,7 +76,7 @@ func (c *crowd) requests(endpoint, args string) (all, leases int) {
 	var rec etcdtest.Recorder
 	var out, errOut bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string {
-		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": noContext, "LEASECTL_ROOT": c.root}[name]
+		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": contexts.None, "LEASECTL_ROOT": c.root}[name]
 	}}
 	a.settings.dialing = append([]grpc.DialOption{}, rec.DialOptions()...)
 	if code := run(ctx, a, newRoot(a, verbs(a)), strings.Fields(args)); code != exitOK {
@@ -90,7 +92,7 @@ func (c *crowd) requests(endpoint, args string) (all, leases int) {
 // as many.
 func TestListingsDoNotAskPerItem(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	c := &crowd{t: t, root: "/crowd/", client: etcdtest.NewClient(t, etcd.Endpoints())}
 	open := func(identity string) *coord.Session {
 		s, err := coord.OpenSession(t.Context(), c.client, coord.SessionConfig{Root: c.root, Identity: identity, TTL: time.Minute})
@@ -126,7 +128,7 @@ func TestListingsDoNotAskPerItem(t *testing.T) {
 // one.
 func TestALongQueueCostsNoMoreRequests(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	c := &crowd{t: t, root: "/long/", client: etcdtest.NewClient(t, etcd.Endpoints())}
 	q, err := workqueue.Open(t.Context(), c.client, workqueue.Config{Queue: "mail", Root: c.root})
 	if err != nil {
@@ -153,7 +155,7 @@ func TestALongQueueCostsNoMoreRequests(t *testing.T) {
 // Leases can only be asked for one by one: the overview asks for none, and a list or a check for each of them once.
 func TestOnlyListsOfLeasesAskForThem(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	c := &crowd{t: t, root: "/crowd/", client: etcdtest.NewClient(t, etcd.Endpoints())}
 	const sessions = 40
 	for range sessions {

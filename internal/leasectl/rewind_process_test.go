@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // copied replaces one directory by another while the only member is stopped.
@@ -35,8 +36,8 @@ func (s *station) copied(from, to string) {
 func (w *worker) shows(text string) {
 	w.t.Helper()
 	select {
-	case <-w.stdout.when(text):
-	case <-time.After(patience):
+	case <-w.stdout.When(text):
+	case <-time.After(clitest.Patience):
 		w.t.Fatalf("%v did not show %q; it said\n%s", w.cmd.Args, text, w.stderr)
 	}
 }
@@ -47,7 +48,7 @@ func TestWhatWatchesGoesOnAfterARestore(t *testing.T) {
 	for name, passed := range map[string]bool{"and is short": false, "and has passed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+			s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 			proxy, err := faultproxy.New(s.endpoints)
 			if err != nil {
 				t.Fatal(err)

@@ -9,12 +9,13 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // holder opens a session on an etcd of its own; a minute bounds what is done with it.
 func holder(t *testing.T) (context.Context, *embedetcd.Cluster, *coord.Session) {
 	t.Helper()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	s, err := coord.OpenSession(ctx, etcdtest.NewClient(t, etcd.Endpoints()), coord.SessionConfig{Identity: "holder"})

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 // timeout(1) signals its child twice at once. That is one wish to stop, and the running jobs are not killed for it; who
@@ -33,7 +35,7 @@ func TestSIGTERMSoonAfterTheFirstIsItsEcho(t *testing.T) {
 			return
 		case <-again.C:
 		}
-		if time.Since(begun) > patience {
+		if time.Since(begun) > clitest.Patience {
 			t.Fatal("who insists is not heard")
 		}
 	}

@@ -101,7 +101,7 @@ func loadStatus(ctx context.Context, a *app, c *connection) (statusItem, error) 
 	if err != nil {
 		return st, err
 	}
-	elections, err := listClaims(ctx, a, store, electionNoun)
+	elections, err := listElections(ctx, a, store)
 	if err != nil {
 		return st, err
 	}

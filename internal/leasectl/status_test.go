@@ -11,6 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 )
 
 // lookAt runs a command against endpoints, with more of the environment.
@@ -24,7 +26,7 @@ func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string
 		case "LEASECTL_ENDPOINTS":
 			return endpoint
 		case "LEASECTL_CONTEXT":
-			return noContext
+			return contexts.None
 		}
 		return env[name]
 	}}
@@ -35,7 +37,7 @@ func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string
 // Without a majority a screen that one member fills in says so, and the exit code too.
 func TestStatusWithoutQuorumSaysUnverified(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, embedetcd.Config{Fast: true, Members: 3})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, Members: 3})
 	for _, m := range etcd.Members()[1:] {
 		m.Stop()
 	}
@@ -64,40 +66,10 @@ func TestStatusWithoutQuorumSaysUnverified(t *testing.T) {
 	}
 }
 
-// The problems of a queue, each with the command that helps.
-func TestProblemsNameWhatHelps(t *testing.T) {
-	now := time.Now()
-	long, short := now.Add(-26*time.Hour), now.Add(-time.Hour)
-	for name, tt := range map[string]struct {
-		q    queueItem
-		want string // CODE MESSAGE | RUN
-	}{
-		"calm":         {queueItem{Name: "q", Ready: 1, Workers: 1, Oldest: &short}, ""},
-		"orphan":       {queueItem{Name: "q/r", Orphan: 1, orphans: []string{"a"}}, "J1 1 claim by a gone session (job q%2Fr/a) | leasectl doctor --fix"},
-		"orphans":      {queueItem{Name: "q", Orphan: 5, orphans: []string{"a", "b", "c", "d"}}, "J1 5 claims by gone sessions (jobs q/a, q/b, q/c, ...) | leasectl doctor --fix"},
-		"backlog":      {queueItem{Name: "a b", Ready: 2, Oldest: &short}, "Q1 queue a%20b has 2 ready jobs, the oldest for 60m, and nobody who works it | leasectl work 'a b' -- CMD"},
-		"by script":    {queueItem{Name: "q", Ready: 2, Claimed: 1, Oldest: &short}, ""},
-		"paused":       {queueItem{Name: "q", Paused: true, PausedAt: &short, Ready: 2, Oldest: &short}, ""},
-		"paused long":  {queueItem{Name: "q", Paused: true, PausedAt: &long, PausedBy: "ana", PausedWhy: "db"}, `Q2 queue q paused 26h by ana ("db") | leasectl queues resume q`},
-		"paused, when": {queueItem{Name: "q", Paused: true, PausedBy: "ana"}, ""},
-		"newer":        {queueItem{Name: "q", Unreadable: 3, newer: 3}, "J7 3 records of queue q newer than this program | use the leasectl of that version, and upgrade the workers of q"},
-		"both":         {queueItem{Name: "q", Unreadable: 3, newer: 1}, "J2 2 records of queue q cannot be read | leasectl doctor --fix\nJ7 1 record of queue q newer than this program | use the leasectl of that version, and upgrade the workers of q"},
-		"unreadable":   {queueItem{Name: "q", Unreadable: 1}, "J2 1 record of queue q cannot be read | leasectl doctor --fix"},
-	} {
-		var got []string
-		for _, p := range problemsOf([]queueItem{tt.q}, now) {
-			got = append(got, p.Code+" "+p.Message+" | "+p.Run)
-		}
-		if text := strings.Join(got, "\n"); text != tt.want {
-			t.Errorf("%s:\ngot  %s\nwant %s", name, text, tt.want)
-		}
-	}
-}
-
 // What cannot be read, and what a newer program wrote, status and doctor call the same, with the same way out.
 func TestStatusAndDoctorSayTheSame(t *testing.T) {
 	t.Parallel()
-	r := newDoctorRig(t, startEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
+	r := newDoctorRig(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
 	r.put(r.queue("a b").Config(), "nonsense")
 	r.put(r.queue("new").Job("x"), `{"w":"8888888888888888","v":99,"id":"x"}`)
 	r.put(r.queue("new").Dead("y"), `{"w":"8888888888888888","v":99,"id":"y"}`)

@@ -20,8 +20,8 @@ const (
 
 var _ top.Cluster = (*topDesk)(nil)
 
-func topSelection(queue, filter string) (selection, error) {
-	s := selection{text: filter, limit: topJobs, limited: true}
+func topSelection(queue, text string) (selection, error) {
+	s := selection{text: text, limit: topJobs, limited: true}
 	return s, s.parse([]string{queue})
 }
 
@@ -66,7 +66,7 @@ func (d *topDesk) Jobs(ctx context.Context, queue, filter string) (top.Listing, 
 func (d *topDesk) SetPaused(ctx context.Context, queue string, paused bool, rev int64) error {
 	ctx, cancel := d.a.bounded(ctx)
 	defer cancel()
-	return withQueueOf(ctx, d.a, d.c, queue, func(q *workqueue.Queue) error {
+	return d.a.onQueue(ctx, d.c, queue, func(q *workqueue.Queue) error {
 		by := workqueue.By{Actor: actor(), Reason: topReason, Revision: rev}
 		s, err := q.Settings(ctx)
 		switch {
@@ -90,7 +90,7 @@ func (d *topDesk) FindDead(ctx context.Context, queue string) (top.Found, error)
 		return top.Found{}, err
 	}
 	var t top.Found
-	err := withQueueOf(ctx, d.a, d.c, queue, func(q *workqueue.Queue) error {
+	err := d.a.onQueue(ctx, d.c, queue, func(q *workqueue.Queue) error {
 		f, err := findMany(ctx, d.a, d.c, q, retryOfJobs, m)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (d *topDesk) FindDead(ctx context.Context, queue string) (top.Found, error)
 func (d *topDesk) retry(ctx context.Context, queue string, f found) (said string, err error) {
 	mute := *d.a
 	mute.out, mute.err = io.Discard, io.Discard
-	err = withQueueOf(ctx, d.a, d.c, queue, func(q *workqueue.Queue) error {
+	err = d.a.onQueue(ctx, d.c, queue, func(q *workqueue.Queue) error {
 		rs := &repairs{a: &mute, r: retryOfJobs, q: q, found: f, format: formatTable, quiet: true, by: workqueue.By{Actor: actor(), Reason: topReason}}
 		err := rs.run(ctx)
 		said = fmt.Sprintf("%d of %s retried", rs.done, count(len(f.jobs), "dead job"))

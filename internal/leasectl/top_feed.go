@@ -234,16 +234,16 @@ func (d *topDesk) again(ctx context.Context, r *top.Recorder) {
 	r.Missed()
 }
 
-func (d *topDesk) happened(r *top.Recorder, events []*clientv3.Event) {
-	if len(events) == 0 {
+func (d *topDesk) happened(r *top.Recorder, seen []*clientv3.Event) {
+	if len(seen) == 0 {
 		return
 	}
 	var told []top.Event
-	for _, e := range (eventOptions{}).pick(d.store.Keys(), events) {
+	for _, e := range (eventOptions{}).pick(d.store.Keys(), seen) {
 		told = append(told, topEvent(e))
 	}
 	r.Happened(told)
-	d.next.Store(events[len(events)-1].Kv.ModRevision + 1)
+	d.next.Store(seen[len(seen)-1].Kv.ModRevision + 1)
 	select {
 	case d.changed <- struct{}{}:
 	default: // a look is due anyway
@@ -254,7 +254,7 @@ func (d *topDesk) happened(r *top.Recorder, events []*clientv3.Event) {
 const maxClaimed = 1000
 
 // claimed lists jobs that run. Without them the screen only knows of those that are claimed from now on.
-func (d *topDesk) claimed(ctx context.Context) (jobs []top.Job) {
+func (d *topDesk) claimed(ctx context.Context) (running []top.Job) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	s := selection{states: []string{string(workqueue.StateClaimed), string(workqueue.StateOrphan)}, limit: maxClaimed, limited: true}
@@ -266,7 +266,7 @@ func (d *topDesk) claimed(ctx context.Context) (jobs []top.Job) {
 		return nil
 	}
 	for _, i := range items {
-		jobs = append(jobs, topJob(i))
+		running = append(running, topJob(i))
 	}
-	return jobs
+	return running
 }

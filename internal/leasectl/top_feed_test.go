@@ -7,22 +7,52 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/internal/leasectl/top"
 	"github.com/leasekit/leasekit/workqueue"
 )
+
+// table is an etcd with a queue, and a desk at it.
+type table struct {
+	*testing.T
+	queue *workqueue.Queue
+}
+
+func newTable(t *testing.T, f func(context.Context, *table, *topDesk) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
+	defer cancel()
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
+	q, err := workqueue.Open(ctx, etcdtest.NewClient(t, etcd.Endpoints()), workqueue.Config{Queue: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	a := &app{out: io.Discard, err: io.Discard, getenv: func(string) string { return "" },
+		settings: settings{endpoints: etcd.Endpoints()[0], root: defaultRoot, dialTimeout: 10 * time.Second}}
+	if err := withDesk(ctx, a, func(d *topDesk) error { return f(ctx, &table{t, q}, d) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *table) enqueue(ids ...string) {
+	s.Helper()
+	for _, id := range ids {
+		if _, err := s.queue.Enqueue(s.Context(), workqueue.Params{ID: id}); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
 
 // What cannot be seen any more is said to have been missed, and the watch goes on from what is now; who runs what is
 // asked for anew.
 func TestTopSaysWhatItMissed(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
-	s.enqueue("a", "b")
-	a := &app{out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }}
-	a.settings.endpoints, a.settings.root, a.settings.dialTimeout = s.endpoints, s.root, 10*time.Second
-	a.settings.origin = map[string]string{}
-	err := withDesk(s.within(patience), a, func(d *topDesk) error {
-		ctx, cancel := context.WithCancel(s.within(patience))
+	newTable(t, func(ctx context.Context, s *table, d *topDesk) error {
+		s.enqueue("a", "b")
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		rev, err := d.revision(ctx)
 		if err != nil {
@@ -64,40 +94,32 @@ func TestTopSaysWhatItMissed(t *testing.T) {
 		until("a watch after a restore", seen)
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // Every action is guarded by the revision that was shown, also where there is no config yet.
 func TestTopActsOnWhatWasShown(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
-	s.enqueue("dead", "other")
-	for _, id := range []string{"dead", "other"} {
-		if _, err := s.queue.Bury(s.within(patience), id, workqueue.By{Actor: "test"}); err != nil {
-			t.Fatal(err)
+	newTable(t, func(ctx context.Context, s *table, d *topDesk) error {
+		s.enqueue("dead", "other")
+		for _, id := range []string{"dead", "other"} {
+			if _, err := s.queue.Bury(ctx, id, workqueue.By{Actor: "test"}); err != nil {
+				return err
+			}
 		}
-	}
-	a := &app{out: io.Discard, err: io.Discard, getenv: func(string) string { return "" }}
-	a.settings.endpoints, a.settings.root, a.settings.dialTimeout = s.endpoints, s.root, 10*time.Second
-	a.settings.origin = map[string]string{}
-	err := withDesk(s.within(patience), a, func(d *topDesk) error {
-		ctx := s.within(patience)
 		if err := s.queue.Pause(ctx, workqueue.By{Actor: "somebody"}); err != nil {
 			return err
 		}
-		if err := d.SetPaused(ctx, testQueue, false, 0); exitCode(err) != exitConflict {
+		if err := d.SetPaused(ctx, "q", false, 0); exitCode(err) != exitConflict {
 			t.Errorf("resumed what was paused since it was shown: %v", err)
 		}
 		l, err := d.look(ctx)
 		if err != nil {
 			return err
 		}
-		if err := d.SetPaused(ctx, testQueue, false, l.Queues[0].Revision); err != nil {
+		if err := d.SetPaused(ctx, "q", false, l.Queues[0].Revision); err != nil {
 			t.Error(err)
 		}
-		f, err := d.FindDead(ctx, testQueue)
+		f, err := d.FindDead(ctx, "q")
 		if err != nil {
 			return err
 		}
@@ -108,12 +130,9 @@ func TestTopActsOnWhatWasShown(t *testing.T) {
 		if want := "1 of 2 dead jobs retried, 1 skipped: moved since"; said != want || err != nil {
 			t.Errorf("said %q, %v; want %q", said, err, want)
 		}
-		if _, err := d.Jobs(ctx, testQueue, "queue:another"); exitCode(err) != exitUsage {
+		if _, err := d.Jobs(ctx, "q", "queue:another"); exitCode(err) != exitUsage {
 			t.Errorf("a filter for another queue: %v", err)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }

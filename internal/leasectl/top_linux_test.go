@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -24,14 +25,14 @@ import (
 type viewer struct {
 	*worker
 	keyboard, screen *os.File
-	drawn            *lineLog
+	drawn            *clitest.Log
 }
 
 // top starts the program on a terminal of 80x24.
 func (s *station) top(noColor string, args ...string) *viewer {
 	s.t.Helper()
-	v := &viewer{drawn: newLineLog()}
-	v.keyboard, v.screen = terminal(s.t)
+	v := &viewer{drawn: clitest.NewLog()}
+	v.keyboard, v.screen = clitest.Terminal(s.t)
 	if err := unix.IoctlSetWinsize(int(v.keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func (s *station) top(noColor string, args ...string) *viewer {
 	cmd := exec.Command("leasectl", args...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout = s.dir, v.screen, v.screen
 	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+s.endpoints, "LEASECTL_ROOT="+s.root, "LEASECTL_CONTEXT=none", "TERM=xterm-256color", "NO_COLOR="+noColor)
-	v.worker = &worker{t: s.t, cmd: cmd, stderr: newLineLog(), stdout: newLineLog(), done: make(chan struct{})}
+	v.worker = &worker{t: s.t, cmd: cmd, stderr: clitest.NewLog(), stdout: clitest.NewLog(), done: make(chan struct{})}
 	cmd.Stderr = v.stderr
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -80,7 +81,7 @@ func (v *viewer) shows(text string) {
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
 	rows := uint16(24)
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(clitest.Patience); time.Now().Before(end); {
 		before := len(v.drawn.String())
 		rows = 49 - rows
 		if err := unix.IoctlSetWinsize(int(v.keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: 80}); err != nil {
@@ -117,7 +118,7 @@ var coloured = regexp.MustCompile(`\x1b\[([0-9]*;)*([34][0-8]|9[0-7]|10[0-7])[;m
 // Somebody looks, sees by watch what others do, pauses the queue, retries what is dead, and leaves.
 func TestTopOnATerminal(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	s.bury("01J8AA")
 	s.enqueue("01J8AB")
 	v := s.top("", "top")
@@ -126,13 +127,13 @@ func TestTopOnATerminal(t *testing.T) {
 	v.shows("enqueued q/01J8AC")
 	v.types("p")
 	v.shows("Pause queue q in ")
-	if settings, err := s.queue.Settings(s.within(patience)); err != nil || settings.Paused {
+	if settings, err := s.queue.Settings(s.within(clitest.Patience)); err != nil || settings.Paused {
 		t.Errorf("before the answer: %+v, %v", settings, err)
 	}
 	v.types("y")
 	v.shows("PAUSED")
-	settings, err := s.queue.Settings(s.within(patience))
-	if err != nil || !settings.Paused || settings.PausedWhy != topReason {
+	settings, err := s.queue.Settings(s.within(clitest.Patience))
+	if err != nil || !settings.Paused || settings.PausedWhy != "leasectl top" {
 		t.Errorf("after the answer: %+v, %v", settings, err)
 	}
 	v.types("r")
@@ -157,7 +158,7 @@ func TestTopOnATerminal(t *testing.T) {
 
 func TestTopGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	s.enqueue("a")
 	for name, test := range map[string]struct {
 		end  func(*viewer)
@@ -176,7 +177,7 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 			if code := v.exit(); code != test.code {
 				t.Errorf("exit code %d, want %d", code, test.code)
 			}
-			<-v.drawn.when("\x1b[?1049l")
+			<-v.drawn.When("\x1b[?1049l")
 			if m := v.mode(); m.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) != unix.ICANON|unix.ECHO|unix.ISIG {
 				t.Errorf("the terminal is left in mode %+v", m)
 			}
@@ -190,7 +191,7 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 // Without etcd, what was known stays on the screen, which says of when it is; then it goes on.
 func TestTopWithoutEtcd(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	s.enqueue("a")
 	proxy, err := faultproxy.New(s.endpoints)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -15,7 +16,7 @@ var absurd = regexp.MustCompile(`[0-9]{5,}(d|h)`)
 // Of records that somebody broke, not even the times may be known: they are shown as unknown, and history tells the rest.
 func TestTimesThatAreNotKnownAreShownAsUnknown(t *testing.T) {
 	t.Parallel()
-	r := newDoctorRig(t, startEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
+	r := newDoctorRig(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
 	if _, err := r.open("mail").Enqueue(t.Context(), workqueue.Params{ID: "broken"}); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestTimesThatAreNotKnownAreShownAsUnknown(t *testing.T) {
 // A trace of calls is one line in lists, the one that says what went wrong, and stands once in a description, as it is.
 func TestAnErrorOfManyLines(t *testing.T) {
 	t.Parallel()
-	r := newDoctorRig(t, startEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
+	r := newDoctorRig(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints())
 	const quoted = `Traceback (most recent call last):\n  File \"send.py\", line 3\n    send()\nValueError: no such user\n\n`
 	attempt := `,"attempt":1,"failures":1,"attempts":[{"attempt":1,"owner":"w.0000000000000009","token":"5","claimed_at":"2020-01-01T00:00:00Z","ended_at":"2020-01-01T00:00:01Z","outcome":"failed","error":"` + quoted + `"}],"attempts_total":1`
 	payload := strings.Repeat("x", 900)

@@ -12,20 +12,21 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // Whatever waits for etcd says in one line that there is none, and in one that it is back, and goes on.
 func TestWhatWaitsTellsOfASilentEtcd(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	proxy, err := faultproxy.New(s.endpoints)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { proxy.Close() })
 	s.endpoints = proxy.Endpoint()
-	if err := s.queue.SetMode(s.within(patience), "dispatch", workqueue.By{Actor: "test"}); err != nil {
+	if err := s.queue.SetMode(s.within(clitest.Patience), "dispatch", workqueue.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	events := s.start(exec.Command("leasectl", "events"))

@@ -4,7 +4,6 @@ package leasectl
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,12 +22,13 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // TestWork runs real leasectl processes against one etcd, each test under a root of its own.
 func TestWork(t *testing.T) {
-	etcd := startEtcd(t, embedetcd.Config{Fast: true})
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
 	for name, test := range map[string]func(*testing.T, *station){
 		"twenty processes share jobs exactly once": testTwentyProcesses,
 		"killed worker takes its command along":    testKilledWorker,
@@ -65,9 +64,6 @@ type station struct {
 
 const (
 	testQueue = "q"
-
-	// patience is how long anything may take on a busy machine, with the race detector. No test measures by it.
-	patience = 2 * time.Minute
 )
 
 func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
@@ -145,7 +141,7 @@ func (s *station) refusal(id string) workqueue.Refusal {
 	s.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for ctx := s.within(patience); ; {
+	for ctx := s.within(clitest.Patience); ; {
 		found, err := s.queue.Refusals(ctx)
 		if err != nil {
 			s.t.Fatal(err)
@@ -161,7 +157,7 @@ func (s *station) refusal(id string) workqueue.Refusal {
 func (s *station) named(w *worker, n int) int {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for ctx := s.within(patience); ; {
+	for ctx := s.within(clitest.Patience); ; {
 		got := strings.Count(w.stdout.String(), "job/"+testQueue+"/")
 		if got >= n || ctx.Err() != nil {
 			return got
@@ -174,8 +170,8 @@ func (s *station) named(w *worker, n int) int {
 type worker struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	stderr *lineLog
-	stdout *lineLog
+	stderr *clitest.Log
+	stdout *clitest.Log
 	done   chan struct{}
 }
 
@@ -191,7 +187,7 @@ func (s *station) start(cmd *exec.Cmd) *worker {
 	s.t.Helper()
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+s.endpoints, "LEASECTL_ROOT="+s.root)
-	w := &worker{t: s.t, cmd: cmd, stderr: newLineLog(), stdout: newLineLog(), done: make(chan struct{})}
+	w := &worker{t: s.t, cmd: cmd, stderr: clitest.NewLog(), stdout: clitest.NewLog(), done: make(chan struct{})}
 	cmd.Stderr, cmd.Stdout = w.stderr, w.stdout
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -221,8 +217,8 @@ func (w *worker) signal(sig syscall.Signal) {
 func (w *worker) says(text string) {
 	w.t.Helper()
 	select {
-	case <-w.stderr.when(text):
-	case <-time.After(patience):
+	case <-w.stderr.When(text):
+	case <-time.After(clitest.Patience):
 		w.t.Fatalf("%q was not said", text)
 	}
 }
@@ -233,50 +229,10 @@ func (w *worker) exit() int {
 	select {
 	case <-w.done:
 		return w.cmd.ProcessState.ExitCode()
-	case <-time.After(patience):
+	case <-time.After(clitest.Patience):
 		w.t.Fatal("the process does not end")
 		return -1
 	}
-}
-
-// lineLog keeps what a process writes and tells when a text has appeared.
-type lineLog struct {
-	mu    sync.Mutex
-	text  bytes.Buffer
-	waits map[string]chan struct{}
-}
-
-func newLineLog() *lineLog { return &lineLog{waits: map[string]chan struct{}{}} }
-
-func (l *lineLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.Write(p)
-	for text, seen := range l.waits {
-		if strings.Contains(l.text.String(), text) {
-			close(seen)
-			delete(l.waits, text)
-		}
-	}
-	return len(p), nil
-}
-
-func (l *lineLog) when(text string) <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seen := make(chan struct{})
-	if strings.Contains(l.text.String(), text) {
-		close(seen)
-	} else {
-		l.waits[text] = seen
-	}
-	return seen
-}
-
-func (l *lineLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // heldFIFO returns the name of a pipe, and a channel that is closed when everybody who opened it for writing is gone.
@@ -302,7 +258,7 @@ func wantClosed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(clitest.Patience):
 		t.Fatal(what)
 	}
 }

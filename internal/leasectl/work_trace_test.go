@@ -7,14 +7,15 @@ import (
 	"testing"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // Whatever a producer has put into the trace of a job, it is worked, and work says what it left out.
 func TestWorkLeavesOutATraceThatNoEnvironmentCarries(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
-	if _, err := s.queue.Enqueue(s.within(patience), workqueue.Params{ID: "a", Trace: map[string]string{"traceparent": "00-ab", "tracestate": "x~y"}}); err != nil {
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
+	if _, err := s.queue.Enqueue(s.within(clitest.Patience), workqueue.Params{ID: "a", Trace: map[string]string{"traceparent": "00-ab", "tracestate": "x~y"}}); err != nil {
 		t.Fatal(err)
 	}
 	s.rewrite("a", `"x~y"`, `"x\u0000y"`) // which no program of ours enqueues
@@ -32,9 +33,9 @@ func TestWorkLeavesOutATraceThatNoEnvironmentCarries(t *testing.T) {
 // A job of which no command can be told what it is goes to the dead letters with the reason, and is not tried again.
 func TestWorkBuriesWhatNoEnvironmentCarries(t *testing.T) {
 	t.Parallel()
-	s := newStation(t, startEtcd(t, embedetcd.Config{Fast: true}))
+	s := newStation(t, clitest.StartEtcd(t, embedetcd.Config{Fast: true}))
 	for id, kind := range map[string]string{"nul": `x\u0000y`, "long": strings.Repeat("k", 200_000)} {
-		if _, err := s.queue.Enqueue(s.within(patience), workqueue.Params{ID: id, Kind: "x-y"}); err != nil {
+		if _, err := s.queue.Enqueue(s.within(clitest.Patience), workqueue.Params{ID: id, Kind: "x-y"}); err != nil {
 			t.Fatal(err)
 		}
 		s.rewrite(id, `"x-y"`, `"`+kind+`"`) // which no program of ours enqueues

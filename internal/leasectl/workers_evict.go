@@ -145,7 +145,7 @@ type eviction struct {
 func (e *eviction) inQueues(ctx context.Context, w workerItem, f func(context.Context, *workqueue.Queue) error) (failed error) {
 	for _, wq := range w.Queues {
 		if wq.Busy > 0 {
-			failed = errors.Join(failed, withQueueOf(ctx, e.a, e.c, wq.Queue, func(q *workqueue.Queue) error { return f(ctx, q) }))
+			failed = errors.Join(failed, e.a.onQueue(ctx, e.c, wq.Queue, func(q *workqueue.Queue) error { return f(ctx, q) }))
 		}
 	}
 	return failed
@@ -224,16 +224,6 @@ func (e *eviction) open(ctx context.Context, q *workqueue.Queue, ref jobRef) err
 		return nil
 	}
 	return err
-}
-
-// withQueueOf opens a queue on a connection that there is, calls f, and closes the queue again.
-func withQueueOf(ctx context.Context, a *app, c *connection, name string, f func(*workqueue.Queue) error) error {
-	q, err := a.openQueue(ctx, c, name, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = q.Close() }() // every outcome is known by now
-	return f(q)
 }
 
 func printEvicted(a *app, format string, item evictItem) error {
