@@ -34,11 +34,43 @@ var mayImport = map[string][]string{
 	"election":  {"coord", "internal/keyspace", "internal/etcdkv", "internal/lane", "internal/line", "internal/inside", "internal/usercode"},
 	"workqueue": slices.Concat(machinery, []string{"coord", "internal/mirror", "internal/job", "internal/ready", "internal/queue", "internal/inside", "internal/usercode"}),
 
-	"cmd/leasectl": {"internal/leasectl"},
-	"internal/leasectl": slices.Concat(machinery, []string{
-		"coord", "election", "workqueue", "internal/mirror", "internal/line", "internal/leftover", "internal/inside",
-		"internal/embedetcd", "internal/simulate", "internal/simulate/report", "internal/webui",
-	}),
+	"cmd/leasectl":      {"internal/leasectl"},
+	"internal/leasectl": {"workqueue", "internal/etcdkv", "internal/line", "internal/doctor", "internal/simulate"},
+	"internal/doctor":   slices.Concat(machinery, []string{"coord", "workqueue", "internal/line", "internal/leftover", inLeasectl + "escape", inLeasectl + "roles"}),
+
+	// Of leasectl, what all its nouns share, from the ground up.
+	inLeasectl + "escape":   {},
+	inLeasectl + "execjob":  {},
+	inLeasectl + "child":    {},
+	inLeasectl + "contexts": {},
+	inLeasectl + "roles":    {"internal/keyspace", inLeasectl + "escape"},
+	inLeasectl + "exit":     {"coord", "workqueue", inLeasectl + "escape", inLeasectl + "execjob"},
+	inLeasectl + "output":   {inLeasectl + "escape", inLeasectl + "exit"},
+	inLeasectl + "filter":   {"workqueue", inLeasectl + "exit"},
+	inLeasectl + "connect":  {"coord", "workqueue", "internal/keyspace", "internal/etcdkv", inLeasectl + "escape", inLeasectl + "contexts", inLeasectl + "exit", inLeasectl + "output"},
+	inLeasectl + "cli":      nounOf("contexts", "roles"),
+	inLeasectl + "look":     slices.Concat(nounOf(), []string{"internal/doctor"}),
+
+	// Its nouns. One knows another only where it shows or does what belongs to that.
+	inLeasectl + "auth":     nounOf("roles"),
+	inLeasectl + "config":   nounOf("contexts"),
+	inLeasectl + "sessions": slices.Concat(nounOf("look"), []string{"internal/leftover"}),
+	inLeasectl + "claims":   slices.Concat(nounOf("sessions", "execjob"), []string{"election", "internal/line"}),
+	inLeasectl + "events":   nounOf("look"),
+	inLeasectl + "jobs":     nounOf("filter", "look", "sessions", "events"),
+	inLeasectl + "queues":   nounOf("filter", "look", "jobs"),
+	inLeasectl + "workers":  slices.Concat(nounOf("filter", "look", "jobs"), []string{"internal/leftover"}),
+	inLeasectl + "work":     slices.Concat(nounOf("jobs", "execjob"), []string{"internal/line"}),
+	inLeasectl + "status":   nounOf("look", "claims"),
+	inLeasectl + "doctor":   slices.Concat(nounOf(), []string{"internal/doctor"}),
+	inLeasectl + "dump":     nounOf(),
+	inLeasectl + "top":      {inLeasectl + "escape", "internal/simulate/report"},
+	inLeasectl + "desk":     nounOf("contexts", "filter", "look", "events", "jobs", "top"),
+	inLeasectl + "bench":    {"workqueue", "internal/keyspace", inLeasectl + "child"},
+	inLeasectl + "demo":     {"workqueue", "internal/keyspace", "internal/embedetcd", inLeasectl + "child"},
+	inLeasectl + "local":    slices.Concat(nounOf("bench", "demo", "child"), []string{"internal/simulate", "internal/embedetcd"}),
+	inLeasectl + "clitest":  {"internal/embedetcd"},
+
 	"internal/simulate": {"coord", "election", "workqueue", "internal/keyspace", "internal/embedetcd", "internal/faultproxy"},
 	"internal/webui":    {"coord", "election", "workqueue"},
 
@@ -58,6 +90,17 @@ var mayImport = map[string][]string{
 
 // machinery is what all that claims is made of.
 var machinery = []string{"internal/fault", "internal/claims", "internal/keyspace", "internal/etcdkv", "internal/lane"}
+
+const inLeasectl = "internal/leasectl/"
+
+// nounOf is what a noun of leasectl may import: the libraries, what all nouns share, and those packages of leasectl.
+func nounOf(more ...string) []string {
+	all := slices.Concat(machinery, []string{"coord", "workqueue"})
+	for _, name := range slices.Concat([]string{"escape", "exit", "output", "connect", "cli"}, more) {
+		all = append(all, inLeasectl+name)
+	}
+	return all
+}
 
 // fileMayImport holds the exceptions that one file of a package has.
 var fileMayImport = map[string][]string{

@@ -12,8 +12,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 // guarded is an etcd with authentication, and users who have one role each.
@@ -66,7 +69,7 @@ func (g *guarded) run(user, in string, args ...string) (code int, out, errOut st
 	var stdout, stderr bytes.Buffer
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
-	a := &app{in: strings.NewReader(in), out: &stdout, err: &stderr, getenv: func(name string) string { return env[name] }}
+	a := &cli.App{In: strings.NewReader(in), Out: &stdout, Err: &stderr, Getenv: func(name string) string { return env[name] }}
 	code = run(ctx, a, newRoot(a, verbs(a)), args)
 	return code, stdout.String(), stderr.String()
 }
@@ -77,7 +80,7 @@ func (g *guarded) wants(user string, want int, args ...string) (out string) {
 	if code != want {
 		g.t.Errorf("%s: %s: exit code %d, want %d: %s", user, strings.Join(args, " "), code, want, errOut)
 	}
-	if want != 0 && want != exitDoctor && args[0] != "auth" && out != "" {
+	if want != 0 && want != exit.Doctor && args[0] != "auth" && out != "" {
 		g.t.Errorf("%s: %s: a refusal printed %q on stdout", user, strings.Join(args, " "), out)
 	}
 	return out
@@ -136,9 +139,9 @@ func TestRolesAreEnoughAndNoMore(t *testing.T) {
 				g.wants(tt.user, 0, args...)
 			}
 			for _, args := range tt.not {
-				want := exitAuth
+				want := exit.Auth
 				if args[0] == "lock" {
-					want = exitOwn
+					want = exit.Own
 				}
 				g.wants(tt.user, want, args...)
 			}
@@ -149,7 +152,7 @@ func TestRolesAreEnoughAndNoMore(t *testing.T) {
 	}
 	g.wants("root", 0, "auth", "can-i", "repair", "anything")
 	code, _, errOut := g.run("", "", "jobs", "ls")
-	if code != exitAuth || strings.Count(errOut, "\n") != 1 {
+	if code != exit.Auth || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("nobody: exit code %d, %s", code, errOut)
 	}
 }
@@ -158,7 +161,7 @@ func TestRolesAreEnoughAndNoMore(t *testing.T) {
 func TestWorkEndsWhenItsLoginIsRefused(t *testing.T) {
 	g := startGuarded(t)
 	cmd := exec.Command("leasectl", "work", "mail", "--as", "node-a", "--ttl", "2s", "--", "true")
-	s := &station{t: t, root: defaultRoot, dir: t.TempDir(), endpoints: g.endpoint}
+	s := &station{t: t, root: connect.DefaultRoot, dir: t.TempDir(), endpoints: g.endpoint}
 	t.Setenv("LEASECTL_USER", "worker")
 	t.Setenv("LEASECTL_PASSWORD", "pw")
 	w := s.start(cmd)
@@ -172,7 +175,7 @@ func TestWorkEndsWhenItsLoginIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.says("etcd refuses the login")
-	if code := w.exit(); code != exitAuth {
-		t.Errorf("exit code %d, want %d", code, exitAuth)
+	if code := w.exit(); code != exit.Auth {
+		t.Errorf("exit code %d, want %d", code, exit.Auth)
 	}
 }

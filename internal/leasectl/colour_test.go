@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
@@ -18,7 +19,7 @@ func TestStatesAreColouredWhereWanted(t *testing.T) {
 	do := func(env map[string]string, args ...string) string {
 		t.Helper()
 		out, errOut, code := lookAt(t, endpoint, env, args...)
-		if code != exitOK {
+		if code != exit.OK {
 			t.Fatalf("%q: exit code %d\n%s", args, code, errOut)
 		}
 		return out
@@ -61,7 +62,7 @@ func TestStatesAreColouredWhereWanted(t *testing.T) {
 			t.Errorf("-o %s is coloured: %q", format, got)
 		}
 	}
-	if _, errOut, code := lookAt(t, endpoint, nil, "jobs", "ls", "--color", "blue"); code != exitUsage || !strings.Contains(errOut, `--color is "blue": want one of auto, always, never`) {
+	if _, errOut, code := lookAt(t, endpoint, nil, "jobs", "ls", "--color", "blue"); code != exit.Usage || !strings.Contains(errOut, `--color is "blue": want one of auto, always, never`) {
 		t.Errorf("exit code %d\n%s", code, errOut)
 	}
 }

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 // Every command shows how it is used, says in one line what it does, and stands in a group of the help.
 func TestEveryCommandExplainsItself(t *testing.T) {
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}, getenv: func(string) string { return "" }}
+	a := &cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Getenv: func(string) string { return "" }}
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		if cmd.Hidden { // a part of another command, in a process of its own
@@ -34,8 +37,8 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 
 func TestGroupNeedsAVerb(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &out, getenv: func(string) string { return "" }}
-	jobs := group(&cobra.Command{Use: "jobs"}, &cobra.Command{Use: "list", Run: func(*cobra.Command, []string) {}},
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &out, Getenv: func(string) string { return "" }}
+	jobs := cli.Group(&cobra.Command{Use: "jobs"}, &cobra.Command{Use: "list", Run: func(*cobra.Command, []string) {}},
 		&cobra.Command{Use: "get", Run: func(*cobra.Command, []string) {}})
 	for _, tt := range []struct {
 		args []string
@@ -46,37 +49,37 @@ func TestGroupNeedsAVerb(t *testing.T) {
 	} {
 		out.Reset()
 		code := run(t.Context(), a, newRoot(a, []*cobra.Command{jobs}), tt.args)
-		if got := out.String(); code != exitUsage || got != tt.want {
-			t.Errorf("%v: exit code %d, %q; want %d, %q", tt.args, code, got, exitUsage, tt.want)
+		if got := out.String(); code != exit.Usage || got != tt.want {
+			t.Errorf("%v: exit code %d, %q; want %d, %q", tt.args, code, got, exit.Usage, tt.want)
 		}
 	}
 }
 
 // The impact in the schema is the most that a command can do, while a context still permits it to look.
 func TestSchemaSaysTheMostThatACommandCanDo(t *testing.T) {
-	a := &app{getenv: func(string) string { return "" }}
+	a := &cli.App{Getenv: func(string) string { return "" }}
 	root := newRoot(a, verbs(a))
 	for path, want := range map[string][2]string{ // in the schema, and for a context
-		"doctor":             {impactDestroy, impactRead},
-		"doctor checks":      {impactRead, impactRead},
-		"top":                {impactWrite, impactRead},
-		"config set":         {impactLocal, impactLocal},
-		"config use":         {impactLocal, impactLocal},
-		"config rename":      {impactLocal, impactLocal},
-		"config delete":      {impactLocal, impactLocal},
-		"config view":        {impactRead, impactRead},
-		"jobs ls":            {impactRead, impactRead},
-		"jobs retry":         {impactWrite, impactWrite},
-		"queues purge":       {impactDestroy, impactDestroy},
-		"work":               {impactWrite, impactWrite},
-		"elections campaign": {impactWrite, impactWrite},
+		"doctor":             {cli.ImpactDestroy, cli.ImpactRead},
+		"doctor checks":      {cli.ImpactRead, cli.ImpactRead},
+		"top":                {cli.ImpactWrite, cli.ImpactRead},
+		"config set":         {cli.ImpactLocal, cli.ImpactLocal},
+		"config use":         {cli.ImpactLocal, cli.ImpactLocal},
+		"config rename":      {cli.ImpactLocal, cli.ImpactLocal},
+		"config delete":      {cli.ImpactLocal, cli.ImpactLocal},
+		"config view":        {cli.ImpactRead, cli.ImpactRead},
+		"jobs ls":            {cli.ImpactRead, cli.ImpactRead},
+		"jobs retry":         {cli.ImpactWrite, cli.ImpactWrite},
+		"queues purge":       {cli.ImpactDestroy, cli.ImpactDestroy},
+		"work":               {cli.ImpactWrite, cli.ImpactWrite},
+		"elections campaign": {cli.ImpactWrite, cli.ImpactWrite},
 	} {
 		cmd, rest, err := root.Find(strings.Fields(path))
 		if err != nil || len(rest) > 0 {
 			t.Fatalf("%s: %v", path, err)
 		}
 		items := commandsBelow(cmd)
-		if got := [2]string{items[0].Impact, impactOf(cmd)}; got != want {
+		if got := [2]string{items[0].Impact, cli.ImpactOf(cmd)}; got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/line"
@@ -38,14 +40,14 @@ var lookups = map[string]lookup{
 }
 
 // addCompletions gives every command that takes a name from etcd or from the contexts its live completion.
-func addCompletions(a *app, cmd *cobra.Command) {
+func addCompletions(a *cli.App, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		addCompletions(a, sub)
 	}
 	if cmd.ValidArgs != nil || cmd.ValidArgsFunction != nil {
 		return
 	}
-	placeholder := firstPlaceholder(cmd.Use)
+	placeholder := cli.FirstPlaceholder(cmd.Use)
 	look := lookups[placeholder]
 	if placeholder == "NAME" && cmd.HasParent() {
 		look = lookups[cmd.Name()]
@@ -66,7 +68,7 @@ func addCompletions(a *app, cmd *cobra.Command) {
 }
 
 // completing turns a lookup into what cobra calls. Every trouble ends in no offer: a completion has no place for errors.
-func completing(a *app, look lookup) cobra.CompletionFunc {
+func completing(a *cli.App, look lookup) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -76,8 +78,8 @@ func completing(a *app, look lookup) cobra.CompletionFunc {
 }
 
 // offers looks up what etcd has, wherever it stands in the command line.
-func offers(a *app, cmd *cobra.Command, look lookup, toComplete string) []string {
-	if a.settings.load(cmd.Flags(), a.getenv) != nil {
+func offers(a *cli.App, cmd *cobra.Command, look lookup, toComplete string) []string {
+	if a.Settings.Load(cmd.Flags(), a.Getenv) != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
@@ -85,18 +87,18 @@ func offers(a *app, cmd *cobra.Command, look lookup, toComplete string) []string
 	return lookUp(ctx, a, look, toComplete)
 }
 
-func lookUp(ctx context.Context, a *app, look lookup, prefix string) []string {
-	a.settings.ask = nil // nobody can be asked in the middle of a command line
-	t, err := a.settings.target(ctx, a.getenv)
+func lookUp(ctx context.Context, a *cli.App, look lookup, prefix string) []string {
+	a.Settings.Ask = nil // nobody can be asked in the middle of a command line
+	t, err := a.Settings.Target(ctx, a.Getenv)
 	if err != nil {
 		return nil
 	}
-	client, err := newClient(ctx, ctx, t)
+	client, err := connect.NewClient(ctx, ctx, t)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = client.Close() }()
-	store, err := etcdkv.NewStore(client, t.root, nil)
+	store, err := etcdkv.NewStore(client, t.Root, nil)
 	if err != nil {
 		return nil
 	}
@@ -160,8 +162,8 @@ func completeSessions(ctx context.Context, _ *clientv3.Client, store *etcdkv.Sto
 }
 
 // completeContexts offers the contexts of the file.
-func completeContexts(a *app, _ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	path, err := contexts.Path(a.getenv)
+func completeContexts(a *cli.App, _ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	path, err := contexts.Path(a.Getenv)
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -7,7 +7,15 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/leasekit/leasekit/internal/doctor"
+	checks "github.com/leasekit/leasekit/internal/doctor"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/leasectl/dump"
+	"github.com/leasekit/leasekit/internal/leasectl/events"
+	"github.com/leasekit/leasekit/internal/leasectl/filter"
+	"github.com/leasekit/leasekit/internal/leasectl/local"
+	"github.com/leasekit/leasekit/internal/leasectl/look"
+	"github.com/leasekit/leasekit/internal/leasectl/output"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 	"github.com/leasekit/leasekit/internal/simulate"
 )
@@ -16,27 +24,27 @@ import (
 // name means something else elsewhere.
 func flagValues() map[string][]string {
 	var states, codes []string
-	for _, s := range allStates {
+	for _, s := range filter.States {
 		states = append(states, string(s))
 	}
-	for _, c := range doctor.Checks() {
+	for _, c := range checks.Checks() {
 		codes = append(codes, c.Code)
 	}
 	return map[string][]string{
 		"state":         states,
 		"for":           states,
 		"set mode":      {"claim", "dispatch"},
-		"set retain":    {takeBack},
-		"retain-jobs":   {takeBack},
-		"retain-bytes":  {takeBack},
-		"backoff":       {takeBack},
+		"set retain":    {look.TakeBack},
+		"retain-jobs":   {look.TakeBack},
+		"retain-bytes":  {look.TakeBack},
+		"backoff":       {look.TakeBack},
 		"simulate mode": {string(simulate.Naive), string(simulate.Claim), string(simulate.Dispatch)},
-		"scenario":      append(simulate.Scenarios(), readmeScenario),
+		"scenario":      append(simulate.Scenarios(), local.ReadmeScenario),
 		"skip":          codes,
-		"format":        doctorFormats,
-		"color":         colourModes,
-		"type":          eventTypes,
-		"on-conflict":   conflicts,
+		"format":        doctor.Formats,
+		"color":         output.ColourModes,
+		"type":          events.Types,
+		"on-conflict":   dump.Conflicts,
 		"role":          {roles.Viewer, roles.Producer, roles.Worker, roles.Dispatcher, roles.Operator},
 	}
 }
@@ -51,7 +59,7 @@ var flagLookups = map[string]lookup{
 
 // addFlagCompletions completes the values of flags, here and below. What takes neither a name nor one of a few values, nor
 // a file, is offered nothing: the shell would offer files.
-func addFlagCompletions(a *app, cmd *cobra.Command) {
+func addFlagCompletions(a *cli.App, cmd *cobra.Command) {
 	values := flagValues()
 	register := func(f *pflag.Flag) {
 		complete := flagCompletion(a, cmd.Name(), f, values)
@@ -72,7 +80,7 @@ func addFlagCompletions(a *app, cmd *cobra.Command) {
 	}
 }
 
-func flagCompletion(a *app, verb string, f *pflag.Flag, values map[string][]string) cobra.CompletionFunc {
+func flagCompletion(a *cli.App, verb string, f *pflag.Flag, values map[string][]string) cobra.CompletionFunc {
 	if f.Name == "context" {
 		return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 			return completeContexts(a, cmd, nil, toComplete)
@@ -103,9 +111,9 @@ func flagCompletion(a *app, verb string, f *pflag.Flag, values map[string][]stri
 // outputsOf are the formats that a command offers. Each says in its error what else it lacks.
 func outputsOf(cmd *cobra.Command) []string {
 	if cmd.Name() == "top" {
-		return []string{formatTable, formatSVG}
+		return []string{output.Table, output.SVG}
 	}
-	return listFormats
+	return output.ListFormats
 }
 
 // oneOf offers values that are known beforehand; in a list with commas, what is not there yet for its last place.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -38,11 +39,11 @@ func TestDispatchHandsOver(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the standby waited for %v", took)
 	}
-	if code := first.exit(); code != exitOK {
+	if code := first.exit(); code != exit.OK {
 		t.Errorf("exit code %d", code)
 	}
 	standby.signal(syscall.SIGINT)
-	if code := standby.exit(); code != exitOK {
+	if code := standby.exit(); code != exit.OK {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 )
 
-func newDocs(a *app) *cobra.Command {
-	return group(&cobra.Command{
+func newDocs(a *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
 		Use:     "docs",
 		Short:   "Write the manual, from the program itself",
-		GroupID: groupOther,
+		GroupID: cli.GroupOther,
 		Example: `  leasectl docs man ~/.local/share/man/man1
   leasectl docs markdown docs/cli`,
 	},
@@ -25,13 +27,13 @@ func newDocs(a *app) *cobra.Command {
 	)
 }
 
-func newDocsKind(a *app, kind, short string, write func(*cobra.Command, string) error) *cobra.Command {
+func newDocsKind(a *cli.App, kind, short string, write func(*cobra.Command, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:     kind + " DIR",
 		Short:   short,
 		Long:    short + `, which is made if it is not there. Files of the same names are replaced.`,
 		Example: "  leasectl docs " + kind + " ./" + kind,
-		Args:    takes("DIR"),
+		Args:    cli.Takes("DIR"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -44,7 +46,7 @@ func newDocsKind(a *app, kind, short string, write func(*cobra.Command, string) 
 			if err := write(root, args[0]); err != nil {
 				return fmt.Errorf("write the manual: %w", err)
 			}
-			return a.printLine(args[0])
+			return a.PrintLine(args[0])
 		},
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -58,7 +59,7 @@ func (r *doctorRig) leasectlAt(root string, args ...string) (stdout, stderr stri
 	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 	defer cancel()
 	var out, errOut bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string { return r.env[name] }}
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errOut, Getenv: func(name string) string { return r.env[name] }}
 	code = run(ctx, a, newRoot(a, verbs(a)), append(args, "--endpoints", r.endpoints, "--root", root))
 	return out.String(), errOut.String(), code
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/doctor"
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -38,7 +40,7 @@ var damages = []damage{
 		says: []string{"ERROR J1", "1 job claimed by a gone session", "mail/x token ", "no live worker"},
 		then: func(r *doctorRig) {
 			j := r.job("mail", "x")
-			if j.State != workqueue.StateReady || j.Attempts[0].Outcome != "broken" || j.Attempts[0].Actor != actor() || j.Attempts[0].Reason != "test" {
+			if j.State != workqueue.StateReady || j.Attempts[0].Outcome != "broken" || j.Attempts[0].Actor != cli.Actor() || j.Attempts[0].Reason != "test" {
 				r.Errorf("the job became %+v", j)
 			}
 		}},
@@ -61,7 +63,7 @@ var damages = []damage{
 		says: []string{"ERROR J2", "1 undecodable record", "mail/x in jobs/", "head nonce"},
 		then: func(r *doctorRig) {
 			j := r.job("mail", "x")
-			if j.State != workqueue.StateDead || string(j.Payload) != `{"to":"ana"}` || j.Attempts[0].Actor != actor() || j.Attempts[0].Reason != "test" {
+			if j.State != workqueue.StateDead || string(j.Payload) != `{"to":"ana"}` || j.Attempts[0].Actor != cli.Actor() || j.Attempts[0].Reason != "test" {
 				r.Errorf("the job became %+v", j)
 			}
 		}},
@@ -232,7 +234,7 @@ var damages = []damage{
 			// What changes it says what mends it.
 			for _, args := range [][]string{{"pause", "mail"}, {"resume", "mail"}, {"set", "mail", "--mode", "claim"}, {"drain", "mail"}} {
 				out, errOut, code := r.leasectl(append([]string{"queues"}, args...)...)
-				if code != exitFailed || out != "" || !strings.HasSuffix(errOut, "; try: leasectl doctor --fix, then the same command\n") {
+				if code != exit.Failed || out != "" || !strings.HasSuffix(errOut, "; try: leasectl doctor --fix, then the same command\n") {
 					r.Errorf("queues %s: exit code %d, %q, %q", args[0], code, out, errOut)
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 )
 
 // newHelp replaces cobra's help command: it knows topics beside commands, and an unknown one is a usage error.
@@ -14,7 +16,7 @@ func newHelp() *cobra.Command {
 		Example: `  leasectl help dev
   leasectl help jobs requeue
   leasectl help exit-codes`,
-		GroupID:           groupOther,
+		GroupID:           cli.GroupOther,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // help must work with any environment
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -25,7 +27,7 @@ func newHelp() *cobra.Command {
 			}
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return unknownVerb(target, args[len(args)-max(1, len(rest))])
+				return cli.UnknownVerb(target, args[len(args)-max(1, len(rest))])
 			}
 			target.InitDefaultHelpFlag()
 			return target.Help()

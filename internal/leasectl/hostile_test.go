@@ -10,6 +10,9 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
+	"github.com/leasekit/leasekit/internal/leasectl/output"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -77,7 +80,7 @@ func TestNothingInEtcdIsObeyed(t *testing.T) {
 	first := fmt.Sprint(resp.Header.Revision + 1)
 	putHostile(r)
 	var runs [][]string
-	for _, format := range listFormats {
+	for _, format := range output.ListFormats {
 		for _, args := range [][]string{
 			{"jobs", "ls"}, {"jobs", "ls", "mail"}, {"queues", "ls"}, {"workers", "ls"}, {"locks", "ls"}, {"elections", "ls"}, {"semaphores", "ls"}, {"leases", "ls"},
 			{"jobs", "history", "mail/zw%E2%80%8Bid"}, {"jobs", "history", "mail/plain"}, {"jobs", "get", "mail/rtl\u202eid"}, {"locks", "get", "my own"},
@@ -85,15 +88,15 @@ func TestNothingInEtcdIsObeyed(t *testing.T) {
 		} {
 			runs = append(runs, append(args, "-o", format))
 		}
-		if format != formatYAML && format != formatJSON {
+		if format != output.YAML && format != output.JSON {
 			runs = append(runs, []string{"jobs", "watch", "mail/buried", "-o", format})
 			runs = append(runs, []string{"events", "--since-rev", first, "--limit", "12", "-o", format})
 		}
 	}
-	for _, format := range doctorFormats {
+	for _, format := range doctor.Formats {
 		runs = append(runs, []string{"doctor", "--window", "50ms", "--format", format})
 	}
-	for _, format := range describeFormats {
+	for _, format := range output.DescribeFormats {
 		runs = append(runs, []string{"status", "-o", format}, []string{"jobs", "describe", "mail/plain", "-o", format}, []string{"jobs", "describe", "mail/buried", "-o", format},
 			[]string{"queues", "describe", "mail", "-o", format}, []string{"workers", "describe", "w.0000000000000001", "-o", format})
 	}
@@ -103,7 +106,7 @@ func TestNothingInEtcdIsObeyed(t *testing.T) {
 		[]string{"__complete", "queues", "get", ""}, []string{"__complete", "locks", "get", ""})
 	for _, args := range runs {
 		out, errOut, code := r.leasectl(args...)
-		if code == exitUsage && args[len(args)-1] != "nagios" {
+		if code == exit.Usage && args[len(args)-1] != "nagios" {
 			t.Errorf("%q: exit code %d: %s", args, code, errOut)
 		}
 		for _, text := range []string{out, errOut} {
@@ -151,7 +154,7 @@ func TestNamesThatNobodyCanUse(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "purged (2 jobs deleted)") || !strings.Contains(errOut, "c%1B is left out") {
 		t.Errorf("purge: exit code %d\n%s%s", code, out, errOut)
 	}
-	rep := r.report(exitDoctor)
+	rep := r.report(exit.Doctor)
 	var found []string
 	for _, f := range rep.Findings {
 		if f.Code == "K3" {

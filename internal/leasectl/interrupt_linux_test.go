@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -28,10 +29,10 @@ func TestInterruptedQuestionsChangeNothing(t *testing.T) {
 		want int
 		args string
 	}{
-		{"Retry 1 dead job? [y/N] ", syscall.SIGINT, exitInterrupted, "jobs retry --queue q --state dead"},
-		{"Type the job's QUEUE/ID to confirm: ", syscall.SIGINT, exitInterrupted, "jobs delete q/dead"},
+		{"Retry 1 dead job? [y/N] ", syscall.SIGINT, exit.Interrupted, "jobs retry --queue q --state dead"},
+		{"Type the job's QUEUE/ID to confirm: ", syscall.SIGINT, exit.Interrupted, "jobs delete q/dead"},
 		{"Type the queue name to confirm: ", syscall.SIGTERM, 143, "queues purge q"},
-		{"in context careful. [y/N] ", syscall.SIGINT, exitInterrupted, "jobs requeue q/dead --context careful"},
+		{"in context careful. [y/N] ", syscall.SIGINT, exit.Interrupted, "jobs requeue q/dead --context careful"},
 	} {
 		_, screen := clitest.Terminal(t)
 		cmd := exec.Command("env", append([]string{"LEASECTL_CONFIG=" + config, "leasectl"}, strings.Fields(test.args)...)...)

@@ -21,6 +21,7 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 // etcd falls silent while a command runs under a lock: the command is gone, however stubborn, before anybody else can
@@ -69,8 +70,8 @@ func TestLockOfASilentEtcd(t *testing.T) {
 	}
 	err = cmd.Wait()
 	var died *exec.ExitError
-	if !errors.As(err, &died) || died.ExitCode() != exitLost {
-		t.Errorf("got %v, want exit code %d; it said %s", err, exitLost, &said)
+	if !errors.As(err, &died) || died.ExitCode() != exit.Lost {
+		t.Errorf("got %v, want exit code %d; it said %s", err, exit.Lost, &said)
 	}
 	t.Logf("leasectl ended %v after the lease; it said %s", time.Since(ended), &said)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {

@@ -12,6 +12,7 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -89,18 +90,18 @@ func TestLooksNeedNoMoreThanTheRightToRead(t *testing.T) {
 		{"mailer", "jobs wait mail/a --for ready", 0, ""},
 		{"mailer", "events --queue mail --since-rev 2 --limit 1", 0, ""},
 		{"mailer", "queues get mail", 0, "warning: you may not read who is alive"},
-		{"mailer", "jobs ls mail", exitAuth, "read /leasekit/sessions/: etcdserver: permission denied"},
-		{"mailer", "workers ls", exitAuth, "permission denied; try: name the QUEUE that you may read"},
-		{"mailer", "queues ls", exitAuth, "list queues: etcdserver: permission denied; try: name the QUEUE that you may read"},
-		{"mailer", "events", exitAuth, "read /leasekit/: etcdserver: permission denied"},
-		{"mailer", "jobs ls post", exitAuth, "queue post: "},
+		{"mailer", "jobs ls mail", exit.Auth, "read /leasekit/sessions/: etcdserver: permission denied"},
+		{"mailer", "workers ls", exit.Auth, "permission denied; try: name the QUEUE that you may read"},
+		{"mailer", "queues ls", exit.Auth, "list queues: etcdserver: permission denied; try: name the QUEUE that you may read"},
+		{"mailer", "events", exit.Auth, "read /leasekit/: etcdserver: permission denied"},
+		{"mailer", "jobs ls post", exit.Auth, "queue post: "},
 
-		{"nobody", "status", exitAuth, "permission denied"},
-		{"nobody", "leases ls", exitAuth, "permission denied"},
-		{"nobody", "jobs get mail/a", exitAuth, "permission denied"},
-		{"nobody", "jobs history mail/a", exitAuth, "permission denied"},
-		{"nobody", "jobs wait mail/a", exitAuth, "permission denied"},
-		{"nobody", "queues describe mail", exitAuth, "permission denied"},
+		{"nobody", "status", exit.Auth, "permission denied"},
+		{"nobody", "leases ls", exit.Auth, "permission denied"},
+		{"nobody", "jobs get mail/a", exit.Auth, "permission denied"},
+		{"nobody", "jobs history mail/a", exit.Auth, "permission denied"},
+		{"nobody", "jobs wait mail/a", exit.Auth, "permission denied"},
+		{"nobody", "queues describe mail", exit.Auth, "permission denied"},
 	} {
 		env := map[string]string{"LEASECTL_USER": tt.user, "LEASECTL_PASSWORD": "pw"}
 		out, errOut, code := lookAt(t, endpoint, env, strings.Fields(tt.args)...)

@@ -18,7 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 func TestMain(m *testing.M) {
@@ -57,23 +59,23 @@ func overlap() {
 
 // mainWithProbe is Main with one verb more, which does nothing but connect.
 func mainWithProbe() {
-	ctx, signals := watchSignals(context.Background())
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, aborted: signals.aborted}
+	ctx, signals := exit.WatchSignals(context.Background())
+	a := &cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Aborted: signals.Aborted}
 	probe := &cobra.Command{
 		Use:    "probe",
 		Hidden: true,
-		Args:   takes(),
+		Args:   cli.Takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.connect(cmd.Context())
+			c, err := a.Connect(cmd.Context())
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(a.out, "connected root="+c.root)
+			fmt.Fprintln(a.Out, "connected root="+c.Root)
 			return c.Close()
 		},
 	}
 	code := run(ctx, a, newRoot(a, append(verbs(a), probe)), os.Args[1:])
-	signals.stop()
+	signals.Stop()
 	os.Exit(code)
 }
 

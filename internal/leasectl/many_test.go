@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -64,7 +65,7 @@ func (m *many) look(args ...string) string {
 	var out, errOut bytes.Buffer
 	ctx, cancel := context.WithTimeout(m.tb.Context(), time.Minute)
 	defer cancel()
-	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string { return m.env[name] }}
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errOut, Getenv: func(name string) string { return m.env[name] }}
 	if code := run(ctx, a, newRoot(a, verbs(a)), args); code != 0 {
 		m.tb.Fatalf("%v: exit code %d: %s", args, code, errOut.String())
 	}

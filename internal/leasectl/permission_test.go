@@ -10,6 +10,7 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/internal/leasectl/roles"
 )
 
@@ -35,7 +36,7 @@ func TestARefusalNamesTheLeastThatIsMissing(t *testing.T) {
 		{"producer", "jobs get other/one", "leasectl auth can-i view other, which names what is missing, such as read on /leasekit/; for who may grant it: leasectl auth roles --queue other --role viewer"},
 	} {
 		code, out, errOut := g.run(tt.user, "", strings.Fields(tt.args)...)
-		if code != exitAuth || out != "" || !strings.Contains(errOut, tt.says) || strings.Contains(errOut, "root prefix") {
+		if code != exit.Auth || out != "" || !strings.Contains(errOut, tt.says) || strings.Contains(errOut, "root prefix") {
 			t.Errorf("%s: %s: exit code %d\n%swant %s", tt.user, tt.args, code, errOut, tt.says)
 		}
 	}
@@ -117,7 +118,7 @@ func TestRolesOfOneTenantGiveNothingOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		errOut, code := apply(root)
-		if code != exitConflict || !strings.Contains(errOut, "role "+name+" holds what a viewer does not need: "+strings.ToLower(map[clientv3.PermissionType]string{read: "read", write: "write", both: "readwrite"}[g.typ])+" on ") {
+		if code != exit.Conflict || !strings.Contains(errOut, "role "+name+" holds what a viewer does not need: "+strings.ToLower(map[clientv3.PermissionType]string{read: "read", write: "write", both: "readwrite"}[g.typ])+" on ") {
 			t.Errorf("%+v: exit code %d: %s", g, code, errOut)
 		}
 		if _, err := r.client.RoleGet(t.Context(), "leasekit:"+root+":operator"); err == nil {

@@ -3,6 +3,8 @@ package leasectl
 import (
 	"strings"
 	"testing"
+
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 // Whoever may only read is refused every repair, with one line that says what is missing, and nothing changes.
@@ -18,11 +20,11 @@ func TestRepairsNeedTheRightToWrite(t *testing.T) {
 		"queues pause mail", "queues drain mail",
 	} {
 		out, errOut, code := as("viewer", args)
-		if code != exitAuth || out != "" || strings.Count(errOut, "permission denied") != 1 || strings.Count(errOut, "FAILED") > 0 {
-			t.Errorf("%s: exit code %d, want %d\n%s%s", args, code, exitAuth, out, errOut)
+		if code != exit.Auth || out != "" || strings.Count(errOut, "permission denied") != 1 || strings.Count(errOut, "FAILED") > 0 {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", args, code, exit.Auth, out, errOut)
 		}
-		if out, errOut, code = as("nobody", args); code != exitAuth || out != "" {
-			t.Errorf("%s: exit code %d, want %d\n%s%s", args, code, exitAuth, out, errOut)
+		if out, errOut, code = as("nobody", args); code != exit.Auth || out != "" {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", args, code, exit.Auth, out, errOut)
 		}
 	}
 	out, errOut, code := as("viewer", "jobs ls -o json")

@@ -15,6 +15,7 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -76,8 +77,8 @@ func TestManyRepairsSkipWhatHasMoved(t *testing.T) {
 	if _, err := keyboard.WriteString("y\n"); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.exit(); code != exitPartly {
-		t.Errorf("exit code %d, want %d", code, exitPartly)
+	if code := p.exit(); code != exit.Partly {
+		t.Errorf("exit code %d, want %d", code, exit.Partly)
 	}
 	for _, want := range []string{
 		"job/q/01J8AA retried (rev ",
@@ -120,8 +121,8 @@ func TestPurgeIsOfWhatWasCounted(t *testing.T) {
 	if _, err := keyboard.WriteString(testQueue + "\n"); err != nil {
 		t.Fatal(err)
 	}
-	if code := p.exit(); code != exitPartly {
-		t.Errorf("exit code %d, want %d", code, exitPartly)
+	if code := p.exit(); code != exit.Partly {
+		t.Errorf("exit code %d, want %d", code, exit.Partly)
 	}
 	if !strings.Contains(p.stderr.String(), "job/q/dead CONFLICT: now ready (rev ") || p.stdout.String() != "" {
 		t.Errorf("stdout %q, stderr %q", p.stdout, p.stderr)
@@ -158,7 +159,7 @@ func TestManyRepairsStopCleanly(t *testing.T) {
 
 	began := time.Now()
 	p = s.start(exec.Command("leasectl", args...))
-	if code := p.exit(); code != exitOK {
+	if code := p.exit(); code != exit.OK {
 		t.Errorf("the rest: exit code %d", code)
 	}
 	t.Logf("%d jobs in %v", n-told, time.Since(began))
@@ -185,8 +186,8 @@ func TestManyRepairsWithoutEtcd(t *testing.T) {
 	p := s.start(exec.Command("leasectl", "--dial-timeout", "3s", "jobs", "cancel", "--queue", testQueue, "--all", "--yes", "-o", "name"))
 	s.named(p, 100)
 	proxy.Refuse()
-	if code := p.exit(); code != exitPartly {
-		t.Errorf("exit code %d, want %d", code, exitPartly)
+	if code := p.exit(); code != exit.Partly {
+		t.Errorf("exit code %d, want %d", code, exit.Partly)
 	}
 	if !strings.Contains(p.stderr.String(), " done, ") || !strings.Contains(p.stderr.String(), " not begun") {
 		t.Errorf("stderr %q", p.stderr)

@@ -15,8 +15,10 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/inside"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -75,11 +77,11 @@ func (c *crowd) requests(endpoint, args string) (all, leases int) {
 	defer cancel()
 	var rec etcdtest.Recorder
 	var out, errOut bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string {
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errOut, Getenv: func(name string) string {
 		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": contexts.None, "LEASECTL_ROOT": c.root}[name]
 	}}
-	a.settings.dialing = append([]grpc.DialOption{}, rec.DialOptions()...)
-	if code := run(ctx, a, newRoot(a, verbs(a)), strings.Fields(args)); code != exitOK {
+	a.Settings.Dialing = append([]grpc.DialOption{}, rec.DialOptions()...)
+	if code := run(ctx, a, newRoot(a, verbs(a)), strings.Fields(args)); code != exit.OK {
 		c.t.Fatalf("%s: exit code %d\n%s%s", args, code, out.String(), errOut.String())
 	}
 	for _, n := range rec.Counts() {

@@ -14,6 +14,7 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 // copied replaces one directory by another while the only member is stopped.
@@ -57,7 +58,7 @@ func TestWhatWatchesGoesOnAfterARestore(t *testing.T) {
 			at := []string{"--endpoints", s.endpoints, "--root", s.root}
 			enqueue := func(id string) {
 				t.Helper()
-				if got := invoke(t, append(at, "enqueue", testQueue, "--id", id)...); got.code != exitOK {
+				if got := invoke(t, append(at, "enqueue", testQueue, "--id", id)...); got.code != exit.OK {
 					t.Fatalf("enqueue %s: %+v", id, got)
 				}
 			}
@@ -83,7 +84,7 @@ func TestWhatWatchesGoesOnAfterARestore(t *testing.T) {
 			events.shows("seen-last")
 			list.shows("seen-last")
 			opened := invoke(t, append(at, "session", "open", "--ttl", "10m")...)
-			if got := invoke(t, append(at, "elections", "acquire", "e", "--session", strings.TrimSpace(opened.out))...); got.code != exitOK {
+			if got := invoke(t, append(at, "elections", "acquire", "e", "--session", strings.TrimSpace(opened.out))...); got.code != exit.OK {
 				t.Fatalf("acquire: %+v after %+v", got, opened)
 			}
 			observes.shows("leader")
@@ -104,13 +105,13 @@ func TestWhatWatchesGoesOnAfterARestore(t *testing.T) {
 			enqueue("after")
 			events.shows("after")
 			list.shows("after")
-			if got := invoke(t, append(at, "jobs", "cancel", testQueue+"/kept", "--yes")...); got.code != exitOK {
+			if got := invoke(t, append(at, "jobs", "cancel", testQueue+"/kept", "--yes")...); got.code != exit.OK {
 				t.Fatalf("cancel: %+v", got)
 			}
-			if code := waits.exit(); code != exitOK {
+			if code := waits.exit(); code != exit.OK {
 				t.Errorf("jobs wait: exit code %d\n%s", code, waits.stderr)
 			}
-			if code := watches.exit(); code != exitFailed {
+			if code := watches.exit(); code != exit.Failed {
 				t.Errorf("jobs watch: exit code %d\n%s", code, watches.stderr)
 			}
 		})

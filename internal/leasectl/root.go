@@ -4,11 +4,28 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/leasectl/auth"
+	"github.com/leasekit/leasekit/internal/leasectl/claims"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/config"
+	"github.com/leasekit/leasekit/internal/leasectl/desk"
+	"github.com/leasekit/leasekit/internal/leasectl/doctor"
+	"github.com/leasekit/leasekit/internal/leasectl/dump"
+	"github.com/leasekit/leasekit/internal/leasectl/events"
+	"github.com/leasekit/leasekit/internal/leasectl/jobs"
+	"github.com/leasekit/leasekit/internal/leasectl/local"
+	"github.com/leasekit/leasekit/internal/leasectl/output"
+	"github.com/leasekit/leasekit/internal/leasectl/queues"
+	"github.com/leasekit/leasekit/internal/leasectl/sessions"
+	"github.com/leasekit/leasekit/internal/leasectl/status"
+	"github.com/leasekit/leasekit/internal/leasectl/work"
+	"github.com/leasekit/leasekit/internal/leasectl/workers"
 )
 
 // newRoot builds the command tree of one invocation over the verbs of the first level.
-func newRoot(a *app, verbs []*cobra.Command) *cobra.Command {
-	root := group(&cobra.Command{
+func newRoot(a *cli.App, verbs []*cobra.Command) *cobra.Command {
+	root := cli.Group(&cobra.Command{
 		Use:   "leasectl",
 		Short: "Jobs, locks and leadership in etcd: run, inspect and repair them",
 		Long: `leasectl runs, inspects and repairs work that is coordinated through etcd:
@@ -23,29 +40,29 @@ permits.`,
 		SilenceErrors:     true, // Main prints it
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
-			a.need = needOf(cmd, args)
-			if err := a.settings.load(cmd.Flags(), a.getenv); err != nil {
+			a.Need = cli.NeedOf(cmd, args)
+			if err := a.Settings.Load(cmd.Flags(), a.Getenv); err != nil {
 				return err
 			}
-			if a.settings.shape != nil {
-				a.shaper = startShaper(cmd.Context(), a.settings.shape, a.out)
+			if a.Settings.Shape != nil {
+				a.Shaper = output.StartShaper(cmd.Context(), a.Settings.Shape, a.Out)
 			}
-			return a.permit(cmd)
+			return a.Permit(cmd)
 		},
 	})
-	for _, g := range groups { // a title without verbs would be noise
-		if g.ID == groupOther || slices.ContainsFunc(verbs, func(v *cobra.Command) bool { return v.GroupID == g.ID }) {
+	for _, g := range cli.Groups { // a title without verbs would be noise
+		if g.ID == cli.GroupOther || slices.ContainsFunc(verbs, func(v *cobra.Command) bool { return v.GroupID == g.ID }) {
 			root.AddGroup(g)
 		}
 	}
-	a.settings.addFlags(root.PersistentFlags())
-	a.settings.ask = a.passwordPrompt()
-	root.SetFlagErrorFunc(flagError)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
+	a.Settings.AddFlags(root.PersistentFlags())
+	a.Settings.Ask = a.PasswordPrompt()
+	root.SetFlagErrorFunc(cli.FlagError)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
 	root.SetHelpCommand(newHelp())
-	root.SetHelpCommandGroupID(groupOther)
+	root.SetHelpCommandGroupID(cli.GroupOther)
 	root.AddCommand(verbs...)
 	addCompletions(a, root)
 	addFlagCompletions(a, root)
@@ -60,32 +77,32 @@ permits.`,
 }
 
 // verbs lists the commands of the first level.
-func verbs(a *app) []*cobra.Command {
+func verbs(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		newEnqueue(a),
-		writes(newWork(a)),
-		newSession(a),
-		newStatus(a),
-		upTo(newTop(a), impactWrite),
-		newJobs(a),
-		newQueues(a),
-		newWorkers(a),
-		newLeases(a),
-		newEvents(a),
-		writes(newDispatch(a)),
-		writes(newLock(a)),
-		newLocks(a),
-		newSemaphores(a),
-		newElections(a),
-		upTo(newDoctor(a), impactDestroy),
-		staysHome(newDev(a)),
-		staysHome(newDemo(a)),
-		staysHome(newSimulate(a)),
-		newBench(a),
-		newExport(a),
-		newImport(a),
-		newAuth(a),
-		newConfig(a),
+		jobs.NewEnqueue(a),
+		cli.Writes(work.New(a)),
+		sessions.New(a),
+		status.New(a),
+		cli.UpTo(desk.New(a), cli.ImpactWrite),
+		jobs.New(a),
+		queues.New(a),
+		workers.New(a),
+		sessions.NewLeases(a),
+		events.New(a),
+		cli.Writes(work.NewDispatch(a)),
+		cli.Writes(claims.NewLock(a)),
+		claims.NewLocks(a),
+		claims.NewSemaphores(a),
+		claims.NewElections(a),
+		cli.UpTo(doctor.New(a), cli.ImpactDestroy),
+		cli.StaysHome(local.NewDev(a)),
+		cli.StaysHome(local.NewDemo(a)),
+		cli.StaysHome(local.NewSimulate(a)),
+		local.NewBench(a),
+		dump.NewExport(a),
+		dump.NewImport(a),
+		auth.New(a),
+		config.New(a),
 		newSchema(a),
 		newDocs(a),
 		newVersion(a),

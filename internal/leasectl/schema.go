@@ -7,9 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/output"
 )
 
-func newSchema(a *app) *cobra.Command {
+func newSchema(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [COMMAND...]",
 		Short: "Describe the commands for a program, such as an agent",
@@ -18,24 +21,24 @@ flags, examples, and its impact, at most: read changes nothing, write changes th
 cluster, destroy takes something away for good, local touches only what it starts
 itself or files of this machine.
 With arguments only the commands below that one.`,
-		GroupID: groupOther,
+		GroupID: cli.GroupOther,
 		Example: `  leasectl schema -o json
   leasectl schema jobs -o json
   leasectl schema -o json | jq -r '.commands[] | select(.impact == "read") | .command'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := a.format(formatJSON, formatYAML, formatTable)
+			format, err := a.Format(output.JSON, output.YAML, output.Table)
 			if err != nil {
 				return err
 			}
 			target, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return unknownVerb(target, args[len(args)-max(1, len(rest))])
+				return cli.UnknownVerb(target, args[len(args)-max(1, len(rest))])
 			}
 			commands := commandsBelow(target)
-			if format == formatTable {
-				return printList(printer{w: a.out, format: format}, commandView, commands)
+			if format == output.Table {
+				return output.PrintList(output.Printer{W: a.Out, Format: format}, commandView, commands)
 			}
-			return printItem(printer{w: a.out, format: format}, view[schemaItem]{}, schemaItem{
+			return output.PrintItem(output.Printer{W: a.Out, Format: format}, output.View[schemaItem]{}, schemaItem{
 				Program: cmd.Root().Name(), Global: flagItems(cmd.Root().PersistentFlags()), Commands: commands,
 				Topics: slices.Sorted(maps.Keys(topics)), ExitCodes: exitCodes,
 			})
@@ -80,12 +83,12 @@ var exitCodes = map[string]string{
 	"8": "doctor: errors remain", "130": "interrupted",
 }
 
-var commandView = view[commandItem]{
-	name: func(c commandItem) string { return c.Command },
-	columns: []column[commandItem]{
-		{"COMMAND", func(c commandItem) string { return c.Command }},
-		{"IMPACT", func(c commandItem) string { return c.Impact }},
-		{"SHORT", func(c commandItem) string { return c.Short }},
+var commandView = output.View[commandItem]{
+	Name: func(c commandItem) string { return c.Command },
+	Columns: []output.Column[commandItem]{
+		{Head: "COMMAND", Cell: func(c commandItem) string { return c.Command }},
+		{Head: "IMPACT", Cell: func(c commandItem) string { return c.Impact }},
+		{Head: "SHORT", Cell: func(c commandItem) string { return c.Short }},
 	},
 }
 
@@ -97,11 +100,11 @@ func commandsBelow(cmd *cobra.Command) (items []commandItem) {
 	for _, sub := range cmd.Commands() {
 		items = append(items, commandsBelow(sub)...)
 	}
-	if cmd.Annotations[groupKey] != "" {
+	if cmd.Annotations[cli.GroupKey] != "" {
 		return items
 	}
 	item := commandItem{
-		Command: cmd.CommandPath(), Usage: cmd.UseLine(), Short: cmd.Short, Long: cmd.Long, Impact: mostOf(cmd),
+		Command: cmd.CommandPath(), Usage: cmd.UseLine(), Short: cmd.Short, Long: cmd.Long, Impact: cli.MostOf(cmd),
 		Aliases: cmd.Aliases, Example: []string{}, Flags: flagItems(cmd.LocalFlags()),
 	}
 	for line := range strings.Lines(cmd.Example) {

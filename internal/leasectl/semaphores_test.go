@@ -10,6 +10,7 @@ import (
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 // holder opens a session on an etcd of its own; a minute bounds what is done with it.
@@ -46,26 +47,26 @@ func TestSemaphoresAreLookedAtAndTaken(t *testing.T) {
 		out  string // what stdout begins with
 		says string // on stderr
 	}{
-		{"semaphores ls", exitOK, "NAME  PERMIT  STATE  OWNER", ""},
-		{"semaphores ls -o name", exitOK, "semaphore/a%2Fb/0\nsemaphore/gpu/0\nsemaphore/gpu/1\n", ""},
-		{"semaphores ls --columns name,permit,state,waiters", exitOK, "NAME  PERMIT  STATE  WAITERS\na/b   0       held   0\ngpu   0       held   0\ngpu   1       held   0\n", ""},
-		{"semaphores get gpu --columns permit --no-headers", exitOK, "0\n1\n", ""},
-		{"semaphores get gpu/1 --columns permit --no-headers", exitOK, "1\n", ""},
-		{"semaphores get semaphore/a%2Fb/0 --columns name --no-headers", exitOK, "a/b\n", ""},
-		{"semaphores get a%2Fb -o name", exitOK, "semaphore/a%2Fb/0\n", ""},
-		{"semaphores get nothing", exitNotFound, "", `nobody has or waits for a permit of semaphore "nothing"; try: leasectl semaphores ls`},
-		{"semaphores get gpu/7", exitNotFound, "", "semaphore"},
-		{"semaphores get", exitUsage, "", "SEMAPHORE is missing"},
-		{"semaphores release gpu/1", exitUsage, "", "only the holder can give a semaphore back, with --token; taking it from him needs --force"},
-		{"semaphores release gpu --force --yes", exitUsage, "", `"gpu" is not NAME/NUMBER of a permit`},
-		{"semaphores release gpu/x --force --yes", exitUsage, "", "is not NAME/NUMBER"},
-		{"semaphores release gpu/1 --force", exitUsage, "", "needs a confirmation"},
-		{"semaphores release gpu/1 --force --yes --token 1", exitConflict, "", "it has moved: its token is"},
-		{"semaphores release gpu/1 --force --dry-run", exitOK, "", "would release semaphore/gpu/1 from holder."},
-		{"semaphores release gpu/7 --force --yes", exitNotFound, "", `nobody has or waits for semaphore "gpu/7"`},
-		{"semaphores release semaphore/gpu/1 --force --yes --reason stuck", exitOK, "semaphore/gpu/1 released (free)\n", "release semaphore/gpu/1 from holder."},
-		{"semaphores get gpu/1 --columns state --no-headers", exitOK, "free\n", ""},
-		{"semaphores release gpu/1 --force --yes", exitConflict, "", "nobody has it"},
+		{"semaphores ls", exit.OK, "NAME  PERMIT  STATE  OWNER", ""},
+		{"semaphores ls -o name", exit.OK, "semaphore/a%2Fb/0\nsemaphore/gpu/0\nsemaphore/gpu/1\n", ""},
+		{"semaphores ls --columns name,permit,state,waiters", exit.OK, "NAME  PERMIT  STATE  WAITERS\na/b   0       held   0\ngpu   0       held   0\ngpu   1       held   0\n", ""},
+		{"semaphores get gpu --columns permit --no-headers", exit.OK, "0\n1\n", ""},
+		{"semaphores get gpu/1 --columns permit --no-headers", exit.OK, "1\n", ""},
+		{"semaphores get semaphore/a%2Fb/0 --columns name --no-headers", exit.OK, "a/b\n", ""},
+		{"semaphores get a%2Fb -o name", exit.OK, "semaphore/a%2Fb/0\n", ""},
+		{"semaphores get nothing", exit.NotFound, "", `nobody has or waits for a permit of semaphore "nothing"; try: leasectl semaphores ls`},
+		{"semaphores get gpu/7", exit.NotFound, "", "semaphore"},
+		{"semaphores get", exit.Usage, "", "SEMAPHORE is missing"},
+		{"semaphores release gpu/1", exit.Usage, "", "only the holder can give a semaphore back, with --token; taking it from him needs --force"},
+		{"semaphores release gpu --force --yes", exit.Usage, "", `"gpu" is not NAME/NUMBER of a permit`},
+		{"semaphores release gpu/x --force --yes", exit.Usage, "", "is not NAME/NUMBER"},
+		{"semaphores release gpu/1 --force", exit.Usage, "", "needs a confirmation"},
+		{"semaphores release gpu/1 --force --yes --token 1", exit.Conflict, "", "it has moved: its token is"},
+		{"semaphores release gpu/1 --force --dry-run", exit.OK, "", "would release semaphore/gpu/1 from holder."},
+		{"semaphores release gpu/7 --force --yes", exit.NotFound, "", `nobody has or waits for semaphore "gpu/7"`},
+		{"semaphores release semaphore/gpu/1 --force --yes --reason stuck", exit.OK, "semaphore/gpu/1 released (free)\n", "release semaphore/gpu/1 from holder."},
+		{"semaphores get gpu/1 --columns state --no-headers", exit.OK, "free\n", ""},
+		{"semaphores release gpu/1 --force --yes", exit.Conflict, "", "nobody has it"},
 	} {
 		out, errOut, code := lookAt(t, etcd.Endpoints()[0], nil, strings.Fields(tt.args)...)
 		if code != tt.code || !strings.HasPrefix(out, tt.out) || tt.out == "" && out != "" || !strings.Contains(errOut, tt.says) {
@@ -94,7 +95,7 @@ func TestPermitsAreTakenBackAsPrinted(t *testing.T) {
 	}
 	get := func(args ...string) string {
 		out, errOut, code := lookAt(t, etcd.Endpoints()[0], nil, append([]string{"semaphores"}, args...)...)
-		if code != exitOK {
+		if code != exit.OK {
 			t.Errorf("%q: exit code %d: %s", args, code, errOut)
 		}
 		return out

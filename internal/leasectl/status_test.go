@@ -11,8 +11,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 
 // lookAt runs a command against endpoints, with more of the environment.
@@ -21,7 +23,7 @@ func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, errOut bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string {
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errOut, Getenv: func(name string) string {
 		switch name {
 		case "LEASECTL_ENDPOINTS":
 			return endpoint
@@ -43,13 +45,13 @@ func TestStatusWithoutQuorumSaysUnverified(t *testing.T) {
 	}
 	endpoint := etcd.Members()[0].Endpoint()
 	out, errOut, code := lookAt(t, endpoint, nil, "status", "--dial-timeout", "3s")
-	if code != exitUnreachable || !strings.Contains(out, "unverified (no quorum)") || !strings.Contains(out, "! E4 etcd has no leader") ||
+	if code != exit.Unreachable || !strings.Contains(out, "unverified (no quorum)") || !strings.Contains(out, "! E4 etcd has no leader") ||
 		!strings.HasPrefix(errOut, "leasectl: status is unverified (no quorum): ") || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("exit code %d\n%s%s", code, out, errOut)
 	}
 	out, errOut, code = lookAt(t, endpoint, nil, "status", "--dial-timeout", "3s", "-o", "json")
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
-	if err != nil || code != exitUnreachable {
+	if err != nil || code != exit.Unreachable {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errOut)
 	}
 	schema, err := compileSchema("status")
@@ -61,7 +63,7 @@ func TestStatusWithoutQuorumSaysUnverified(t *testing.T) {
 	}
 	// Nobody there at all is an error, and no screen.
 	etcd.Members()[0].Stop()
-	if out, errOut, code := lookAt(t, endpoint, nil, "status", "--dial-timeout", "1s"); code != exitUnreachable || out != "" || strings.Count(errOut, "\n") != 1 {
+	if out, errOut, code := lookAt(t, endpoint, nil, "status", "--dial-timeout", "1s"); code != exit.Unreachable || out != "" || strings.Count(errOut, "\n") != 1 {
 		t.Errorf("exit code %d\n%s%s", code, out, errOut)
 	}
 }
@@ -82,7 +84,7 @@ func TestStatusAndDoctorSayTheSame(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errOut)
 	}
-	rep := r.doctor(exitDoctor)
+	rep := r.doctor(exit.Doctor)
 	for _, p := range []struct{ code, what, run, doctor string }{
 		{"Q4", "config of queue a%20b cannot be read", "leasectl doctor --fix", ""},
 		{"J7", "2 records of queue new newer than this program", "use the leasectl of that version, and upgrade the workers of new", ""},

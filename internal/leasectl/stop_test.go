@@ -3,6 +3,8 @@ package leasectl
 import (
 	"testing"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 )
 
 // Who stops a process gives it 30 s, as a pod has, or less. By default the verbs that stay need 25 at most, an etcd that
@@ -16,7 +18,7 @@ func TestDefaultsFitIntoAPodsTimeToStop(t *testing.T) {
 		leader  = 9 * time.Second // election.Elector.Run
 		request = 5 * time.Second // --dial-timeout, for the release of a lock and for its session
 	)
-	a := &app{}
+	a := &cli.App{}
 	of := func(verb, flag string) time.Duration {
 		for _, cmd := range verbs(a) {
 			if cmd.Name() != verb {

@@ -15,7 +15,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -31,7 +33,7 @@ func invoke(t *testing.T, args ...string) invoked {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }, aborted: make(chan struct{})}
+	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Aborted: make(chan struct{})}
 	code := run(ctx, a, newRoot(a, verbs(a)), args)
 	if ctx.Err() != nil {
 		t.Errorf("leasectl %s does not end", strings.Join(args, " "))
@@ -51,22 +53,22 @@ func TestSurvives_50_StatusIsUnverifiedWithoutAMajority(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := []string{"--endpoints", leader.Endpoint(), "--root", "/survives/"}
-	if got := invoke(t, append(at, "status")...); got.code != exitOK || strings.Contains(got.out, "unverified") {
+	if got := invoke(t, append(at, "status")...); got.code != exit.OK || strings.Contains(got.out, "unverified") {
 		t.Errorf("with a majority: %+v", got)
 	}
 	leader.Cut()
 	defer leader.Mend()
 	at = append(at, "--dial-timeout", "3s") // each of them waits for that long
-	if got := invoke(t, append(at, "status")...); got.code != exitUnreachable || !strings.Contains(got.out, "unverified (no quorum)") {
+	if got := invoke(t, append(at, "status")...); got.code != exit.Unreachable || !strings.Contains(got.out, "unverified (no quorum)") {
 		t.Errorf("without a majority: %+v", got)
 	}
 	got := invoke(t, append(at, "status", "-o", "json")...)
 	var st struct{ Verified bool }
-	if err := json.Unmarshal([]byte(got.out), &st); err != nil || st.Verified || !strings.Contains(got.out, `"verified": false`) || got.code != exitUnreachable {
+	if err := json.Unmarshal([]byte(got.out), &st); err != nil || st.Verified || !strings.Contains(got.out, `"verified": false`) || got.code != exit.Unreachable {
 		t.Errorf("without a majority, as JSON: %+v, %v", got, err)
 	}
 	for _, args := range [][]string{{"locks", "ls"}, {"elections", "ls"}, {"queues", "ls"}, {"jobs", "ls", "q"}} {
-		if got := invoke(t, append(at, args...)...); got.code != exitUnreachable || got.out != "" {
+		if got := invoke(t, append(at, args...)...); got.code != exit.Unreachable || got.out != "" {
 			t.Errorf("%s without a majority: %+v", strings.Join(args, " "), got)
 		}
 	}
@@ -136,10 +138,10 @@ func TestSecurityListingsOfJunk(t *testing.T) {
 			}
 			got := invoke(t, args...)
 			name := strings.Join(args[4:], " ")
-			if got.code == exitUsage && format == "wide" {
+			if got.code == exit.Usage && format == "wide" {
 				continue // not every verb has it
 			}
-			if got.code != exitOK && got.code != exitPartly && got.code != exitDoctor && got.code != exitFailed && got.code != exitNotFound {
+			if got.code != exit.OK && got.code != exit.Partly && got.code != exit.Doctor && got.code != exit.Failed && got.code != exit.NotFound {
 				t.Errorf("%s: code %d, %.300q", name, got.code, got.err)
 			}
 			for _, text := range []string{got.out, got.err} {
@@ -147,7 +149,7 @@ func TestSecurityListingsOfJunk(t *testing.T) {
 					t.Errorf("%s prints what a terminal obeys: %.200q", name, text[max(0, i-60):])
 				}
 			}
-			if format == "json" && got.code == exitOK && !json.Valid([]byte(got.out)) {
+			if format == "json" && got.code == exit.OK && !json.Valid([]byte(got.out)) {
 				t.Errorf("%s prints no JSON: %.300q", name, got.out)
 			}
 		}

@@ -18,6 +18,8 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/connect"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -148,7 +150,7 @@ func TestTopOnATerminal(t *testing.T) {
 	v.types("/id:01J8AB\r")
 	v.shows("filter id:01J8AB")
 	v.types("q")
-	if code := v.exit(); code != exitOK {
+	if code := v.exit(); code != exit.OK {
 		t.Errorf("exit code %d", code)
 	}
 	if !coloured.MatchString(v.drawn.String()) {
@@ -165,8 +167,8 @@ func TestTopGivesTheTerminalBack(t *testing.T) {
 		code int
 	}{
 		"SIGTERM": {func(v *viewer) { v.signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
-		"SIGINT":  {func(v *viewer) { v.signal(syscall.SIGINT) }, exitInterrupted},
-		"ctrl-c":  {func(v *viewer) { v.types("\x03") }, exitInterrupted},
+		"SIGINT":  {func(v *viewer) { v.signal(syscall.SIGINT) }, exit.Interrupted},
+		"ctrl-c":  {func(v *viewer) { v.types("\x03") }, exit.Interrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := *s
@@ -211,7 +213,7 @@ func TestTopWithoutEtcd(t *testing.T) {
 	s.enqueue("b")
 	v.shows("enqueued q/b")
 	v.types("q")
-	if code := v.exit(); code != exitOK {
+	if code := v.exit(); code != exit.OK {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -229,7 +231,7 @@ func TestTopMemory(t *testing.T) {
 		jobs = n
 	}
 	m := newMany(t, jobs, 900)
-	s := &station{t: t, endpoints: m.env["LEASECTL_ENDPOINTS"], root: defaultRoot, dir: t.TempDir()}
+	s := &station{t: t, endpoints: m.env["LEASECTL_ENDPOINTS"], root: connect.DefaultRoot, dir: t.TempDir()}
 	v := s.top("1", "top")
 	v.shows("> mail")
 	v.types("\r")
@@ -253,7 +255,7 @@ func TestTopMemory(t *testing.T) {
 		}
 	}
 	v.types("q")
-	if code := v.exit(); code != exitOK {
+	if code := v.exit(); code != exit.OK {
 		t.Errorf("exit code %d", code)
 	}
 }

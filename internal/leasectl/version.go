@@ -7,6 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/version"
+
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/output"
 )
 
 // versionInfo is what leasectl knows about its own build.
@@ -17,24 +20,24 @@ type versionInfo struct {
 	EtcdClient string `json:"etcd_client"`
 }
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of leasectl and of its etcd client",
-		GroupID: groupOther,
+		GroupID: cli.GroupOther,
 		Example: `  leasectl version
   leasectl version -o json`,
-		Args: takes(),
+		Args: cli.Takes(),
 		RunE: func(*cobra.Command, []string) error {
-			format, err := a.format(formatTable, formatJSON)
+			format, err := a.Format(output.Table, output.JSON)
 			if err != nil {
 				return err
 			}
 			info := buildInfo()
-			if format == formatJSON {
-				return printJSON(a.out, info)
+			if format == output.JSON {
+				return output.PrintJSON(a.Out, info)
 			}
-			_, err = fmt.Fprintf(a.out, "leasectl %s commit %s %s etcd-client %s\n", info.Version, info.Commit, info.Go, info.EtcdClient)
+			_, err = fmt.Fprintf(a.Out, "leasectl %s commit %s %s etcd-client %s\n", info.Version, info.Commit, info.Go, info.EtcdClient)
 			return err
 		},
 	}

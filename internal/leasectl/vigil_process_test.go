@@ -13,6 +13,7 @@ import (
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -58,9 +59,9 @@ func TestWhatWaitsTellsOfASilentEtcd(t *testing.T) {
 			t.Errorf("%v says\n%s", w.cmd.Args, got)
 		}
 		w.signal(syscall.SIGINT)
-		want := exitOK
+		want := exit.OK
 		if w == events || w == list {
-			want = exitInterrupted
+			want = exit.Interrupted
 		}
 		if code := w.exit(); code != want {
 			t.Errorf("%v: exit code %d, want %d\n%s", w.cmd.Args, code, want, w.stderr)

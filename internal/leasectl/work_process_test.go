@@ -23,6 +23,7 @@ import (
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -426,8 +427,8 @@ func testSecondSignal(t *testing.T, s *station) {
 	w.signal(syscall.SIGTERM)
 	w.says("once more aborts")
 	w.signal(syscall.SIGINT)
-	if code := w.exit(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	if code := w.exit(); code != exit.Interrupted {
+		t.Errorf("exit code %d, want %d", code, exit.Interrupted)
 	}
 	wantClosed(t, "the command lives on", gone)
 	j, err := s.queue.Get(t.Context(), "j")
@@ -518,8 +519,8 @@ func testStoppedBulk(t *testing.T, s *station) {
 		t.Errorf("%d jobs named while stdin is open, want 3", got)
 	}
 	w.signal(syscall.SIGINT)
-	if code := w.exit(); code != exitInterrupted {
-		t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	if code := w.exit(); code != exit.Interrupted {
+		t.Errorf("exit code %d, want %d", code, exit.Interrupted)
 	}
 	w.says("interrupted by SIGINT")
 }

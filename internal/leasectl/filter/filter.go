@@ -1,0 +1,221 @@
+// Package filter selects jobs, as --filter and its kin ask for them.
+package filter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// Filter selects jobs: leasectl help filters explains it to people. The zero value selects all. It knows no etcd and no
+// clock.
+type Filter struct{ Terms []Term }
+
+// Term is one condition of a filter.
+type Term struct {
+	text  string // as it was written
+	Field string
+	not   bool
+	Test  func(*workqueue.Job, time.Time) bool
+
+	States []workqueue.State // of a term about states
+	exact  []string          // of a term about texts, when all of them stand without a wildcard
+}
+
+// Parse reads terms FIELD:VALUE, all of which must hold. A minus before a term is its opposite. Quotes keep spaces,
+// commas, colons and stars as they are. An error is one of usage; it names the term.
+func Parse(text string) (Filter, error) {
+	words, err := splitWords(text)
+	if err != nil {
+		return Filter{}, err
+	}
+	var f Filter
+	for _, word := range words {
+		t, err := parseTerm(word)
+		if err != nil {
+			return Filter{}, err
+		}
+		f.Terms = append(f.Terms, t)
+	}
+	return f, nil
+}
+
+// empty tells that the filter selects all, which a verb that changes jobs must not take for a selection.
+func (f Filter) empty() bool { return len(f.Terms) == 0 }
+
+// Matches tells whether the filter selects the job, as it is at now. A job from a listing is enough.
+func (f Filter) Matches(j *workqueue.Job, now time.Time) bool {
+	for _, t := range f.Terms {
+		if t.Test(j, now) == t.not {
+			return false
+		}
+	}
+	return true
+}
+
+// States are those that can match, so that other directories need not be read; none means all.
+func (f Filter) States() []workqueue.State {
+	var left []workqueue.State
+	for _, t := range f.Terms {
+		switch {
+		case len(t.States) == 0 || t.not:
+		case left == nil:
+			left = slices.Clone(t.States)
+		default:
+			left = slices.DeleteFunc(left, func(s workqueue.State) bool { return !slices.Contains(t.States, s) })
+		}
+	}
+	return left
+}
+
+// Never tells that no job can match, since two terms exclude each other.
+func (f Filter) Never() bool {
+	asked := slices.ContainsFunc(f.Terms, func(t Term) bool { return len(t.States) > 0 && !t.not })
+	return asked && len(f.States()) == 0
+}
+
+// queues are the queues that can match, where the filter names them; ok is false when any can.
+func (f Filter) queues() (names []string, ok bool) {
+	for _, t := range f.Terms {
+		switch {
+		case t.Field != "queue" || t.exact == nil || t.not:
+		case !ok:
+			names, ok = slices.Clone(t.exact), true
+		default:
+			names = slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(t.exact, n) })
+		}
+	}
+	return names, ok
+}
+
+// WantsQueue tells whether a job of that queue can match.
+func (f Filter) WantsQueue(name string) bool {
+	j := &workqueue.Job{Queue: name}
+	return !slices.ContainsFunc(f.Terms, func(t Term) bool { return t.Field == "queue" && t.Test(j, time.Time{}) == t.not })
+}
+
+// ID is the one ID that can match, where the filter names it: one get instead of a scan.
+func (f Filter) ID() (id string, ok bool) {
+	for _, t := range f.Terms {
+		if t.Field == "id" && !t.not && len(t.exact) == 1 {
+			return t.exact[0], true
+		}
+	}
+	return "", false
+}
+
+func badTerm(word, format string, args ...any) error {
+	return exit.Usagef("leasectl help filters", "--filter term %q %s", word, fmt.Sprintf(format, args...))
+}
+
+// parseTerm reads one FIELD:VALUE.
+func parseTerm(word string) (Term, error) {
+	t := Term{text: word}
+	rest := word
+	if after, ok := strings.CutPrefix(word, "-"); ok {
+		t.not, rest = true, after
+	}
+	colon := indexPlain(rest, ':')
+	if colon < 0 {
+		return t, badTerm(word, "is not FIELD:VALUE, such as state:dead or kind:send*")
+	}
+	t.Field = unquote(rest[:colon])
+	value := rest[colon+1:]
+	if value == "" {
+		return t, badTerm(word, "has no value behind the colon")
+	}
+	name, isLabel := strings.CutPrefix(t.Field, "label.")
+	switch {
+	case isLabel && name != "":
+		t.text1(value, func(j *workqueue.Job) (string, bool) { v, ok := j.Labels[name]; return v, ok }, false)
+		return t, nil
+	case t.Field == "state":
+		return t, t.ofStates(word, value)
+	}
+	for _, field := range filterFields {
+		if field.name == t.Field {
+			return t, field.parse(&t, value)
+		}
+	}
+	return t, badTerm(word, "has the field %q, which is none of %s", t.Field, fieldNames())
+}
+
+// splitWords splits at spaces outside of quotes.
+func splitWords(text string) (words []string, err error) {
+	var word strings.Builder
+	end := func() {
+		if word.Len() > 0 {
+			words = append(words, word.String())
+			word.Reset()
+		}
+	}
+	quoted := scan(text, func(r rune, plain bool) {
+		if plain && unicode.IsSpace(r) {
+			end()
+			return
+		}
+		word.WriteRune(r)
+	})
+	if quoted {
+		return nil, exit.Usagef("leasectl help filters", "--filter has a quote that is never closed in %q", word.String())
+	}
+	end()
+	return words, nil
+}
+
+// scan calls f with each rune and whether it stands outside of quotes; a quote itself does not. It reports whether the
+// text ends within quotes.
+func scan(text string, f func(r rune, plain bool)) (quoted bool) {
+	escaped := false
+	for _, r := range text {
+		switch {
+		case escaped:
+			escaped = false
+			f(r, false)
+		case r == '\\' && quoted:
+			escaped = true
+			f(r, false)
+		case r == '"':
+			quoted = !quoted
+			f(r, false)
+		default:
+			f(r, !quoted)
+		}
+	}
+	return quoted
+}
+
+// indexPlain is the place of the first want outside of quotes, or -1.
+func indexPlain(text string, want rune) int {
+	at, i := -1, 0
+	scan(text, func(r rune, plain bool) {
+		if at < 0 && plain && r == want {
+			at = i
+		}
+		i += len(string(r))
+	})
+	return at
+}
+
+// unquote takes the quotes away.
+func unquote(text string) string {
+	var b strings.Builder
+	escaped := false
+	for _, r := range text {
+		switch {
+		case !escaped && r == '\\':
+			escaped = true
+			continue
+		case !escaped && r == '"':
+			continue
+		}
+		escaped = false
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,191 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/connect"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/leasectl/exit"
+	"github.com/leasekit/leasekit/internal/leasectl/filter"
+	"github.com/leasekit/leasekit/internal/leasectl/output"
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// Many is which jobs of one queue a repair is to be done to. What stands in no flag selects nothing: somebody who
+// forgets a flag must not hit the whole queue.
+type Many struct {
+	filter.Selection
+	Queue string
+	All   bool
+}
+
+func (m *Many) addFlags(cmd *cobra.Command) {
+	m.Selection.AddFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&m.Queue, "queue", "", "many jobs of `QUEUE`, with --state, --filter or --all")
+	f.BoolVar(&m.All, "all", false, "all jobs of the queue that this can be done to")
+}
+
+// asked tells that many jobs are meant.
+func (m *Many) asked(cmd *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"queue", "all", "state", "filter", "kind"}, cmd.Flags().Changed)
+}
+
+func (m *Many) parse(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 0:
+		return exit.Usagef("one of them", "%s is one job, and the flags select many", args[0])
+	case cmd.Flags().Changed("revision"):
+		return exit.Usagef("leave it out", "--revision is of one job: each of many is guarded by the revision that the listing shows")
+	case m.Queue == "":
+		return exit.Usagef("--queue QUEUE --state STATE", "--queue is missing: many jobs are those of one queue")
+	}
+	if err := m.Selection.Parse([]string{m.Queue}); err != nil {
+		return err
+	}
+	selects := slices.ContainsFunc(m.Filter.Terms, func(t filter.Term) bool { return t.Field != "queue" })
+	switch {
+	case selects && m.All:
+		return exit.Usagef("one of them", "--all is all jobs, and --state, --filter and --kind select some")
+	case !selects && !m.All:
+		return exit.Usagef("--queue "+escape.Shell(m.Queue)+" --state STATE, or --all", "nothing selects the jobs of %s", m.Queue)
+	}
+	return nil
+}
+
+// Found is what a selection found, at the revisions that the action is guarded by.
+type Found struct {
+	Jobs    []foundJob
+	Samples []string
+	rev     int64 // of the store when the listing began
+	Counts  map[workqueue.State]int
+	Left    map[workqueue.State]int // that match, and to which it cannot be done
+	severe  bool
+}
+
+type foundJob struct {
+	id  string
+	rev int64
+}
+
+// samplesShown is how many of the jobs a question shows, beside the first of each state.
+const samplesShown = 3
+
+// Find lists the jobs once; what is counted, shown and acted on is that.
+func Find(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue, r Repair, m Many) (Found, error) {
+	f := Found{Counts: map[workqueue.State]int{}, Left: map[workqueue.State]int{}}
+	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
+	if err != nil {
+		return f, err
+	}
+	bounded, cancel := a.Bounded(ctx)
+	defer cancel()
+	at, err := store.Get(bounded, store.Keys().Queue(m.Queue).Config())
+	if err != nil {
+		return f, err
+	}
+	f.rev = at.Header.Revision
+	if m.Filter.Never() {
+		return f, nil
+	}
+	place := map[string]int{}
+	for j, err := range q.List(ctx, m.Library(time.Now(), nil)) {
+		switch {
+		case cli.Unreadable(err):
+			a.Notef("warning: %s", exit.Text(err))
+		case err != nil:
+			return f, fmt.Errorf("list jobs: %w", err)
+		case !a.Usable("id", j.ID): // nothing can be done to it, and it holds up nothing else
+		case !r.Able(j) || r.Spare != nil && r.Spare(j):
+			f.Left[j.State]++
+		default:
+			i, twice := place[j.ID] // it moved from one directory to another while they were read
+			if twice {
+				f.Jobs[i].rev = max(f.Jobs[i].rev, j.Revision)
+				continue
+			}
+			place[j.ID] = len(f.Jobs)
+			f.Jobs = append(f.Jobs, foundJob{j.ID, j.Revision})
+			f.severe = f.severe || r.severe != nil && r.severe(j)
+			if f.Counts[j.State]++; len(f.Samples) < samplesShown || f.Counts[j.State] == 1 {
+				f.Samples = append(f.Samples, sampleOf(j))
+			}
+		}
+	}
+	if len(f.Jobs) == 0 && len(f.Left) == 0 {
+		return f, a.NoteNewQueue(ctx, c, m.Queue)
+	}
+	return f, nil
+}
+
+// sampleOf is one job in a line that shows what is about to be acted on.
+func sampleOf(j *workqueue.Job) string {
+	var about []string
+	if j.Kind != "" {
+		about = append(about, j.Kind)
+	}
+	about = append(about, standing(j), strconv.Itoa(j.Attempt)+"/"+strconv.Itoa(MaxAttempts(j)))
+	if why := filter.LastError(j); why != "" {
+		about = append(about, strconv.Quote(shortened(escape.Text(output.LastLine(why)), 60)))
+	}
+	return cli.JobRef{Queue: j.Queue, ID: j.ID}.Text() + " (" + strings.Join(about, ", ") + ")"
+}
+
+// shortened keeps the beginning of a text.
+func shortened(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n {
+		return text
+	}
+	return string(runes[:n]) + "..."
+}
+
+// CountText is how many jobs there are in which states: "1180 ready + 2 dead jobs".
+func CountText(counts map[workqueue.State]int) string {
+	var parts []string
+	total := 0
+	for _, s := range filter.States {
+		if n := counts[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			total += n
+		}
+	}
+	switch {
+	case total == 0:
+		return "0 jobs"
+	case total == 1:
+		return parts[0] + " job"
+	}
+	return strings.Join(parts, " + ") + " jobs"
+}
+
+// say tells what was found, and where.
+func (f Found) say(a *cli.App, c *connect.Conn, m Many) {
+	line := fmt.Sprintf("%s of queue %s %s in %s at rev %d", CountText(f.Counts), m.Queue, matches(len(f.Jobs)), c.Where(), f.rev)
+	if len(f.Jobs) > 0 {
+		line += ": " + strings.Join(f.Samples, ", ")
+	}
+	if more := len(f.Jobs) - len(f.Samples); more > 0 {
+		line += fmt.Sprintf(", and %d more", more)
+	}
+	a.Notef("%s", line)
+	if len(f.Left) > 0 {
+		a.Notef("left alone: %s", CountText(f.Left))
+	}
+}
+
+func matches(n int) string {
+	if n == 1 {
+		return "matches"
+	}
+	return "match"
+}
