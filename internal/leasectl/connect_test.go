@@ -32,7 +32,7 @@ func probe(ctx context.Context, s settings, env map[string]string) error {
 		s.root = defaultRoot
 	}
 	if s.dialTimeout == 0 {
-		s.dialTimeout = 5 * time.Second
+		s.dialTimeout = 10 * patience // who waits for that is noticed
 	}
 	a := &app{settings: s, getenv: func(name string) string { return env[name] }}
 	c, err := a.connect(ctx)
@@ -47,8 +47,8 @@ func wantFailure(t *testing.T, s settings, env map[string]string, code int, caus
 	t.Helper()
 	start := time.Now()
 	err := probe(t.Context(), s, env)
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("%s: error after %v, want it within 5 s", s.endpoints, took)
+	if took := time.Since(start); took > patience {
+		t.Errorf("%s: error after %v, want it soon", s.endpoints, took)
 	}
 	if err == nil {
 		t.Errorf("%s: connected, want %q", s.endpoints, cause)

@@ -60,7 +60,7 @@ func TestQueueChangeConflicts(t *testing.T) {
 	if err := s.queue.Pause(s.within(patience), by); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"LEASECTL_ENDPOINTS": s.endpoints, "LEASECTL_ROOT": s.root}
+	env := map[string]string{"LEASECTL_ENDPOINTS": s.endpoints, "LEASECTL_ROOT": s.root, "LEASECTL_DIAL_TIMEOUT": "1m"}
 	var out, errs bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(name string) string { return env[name] }, aborted: make(chan struct{})}
 	moved := false

@@ -37,7 +37,7 @@ func TestDoctorIsQuietUnderLoad(t *testing.T) {
 	if err := dispatched.SetMode(t.Context(), "dispatch", workqueue.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	d, err := workqueue.NewDispatcher(dispatched, workqueue.DispatcherConfig{TTL: 2 * time.Second})
+	d, err := workqueue.NewDispatcher(dispatched, workqueue.DispatcherConfig{TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func work(ctx context.Context, r *doctorRig, q *workqueue.Queue, concurrency int
 			}
 		}
 		return []byte(`"done"`), pauseFor(ctx, time.Duration(rand.IntN(20))*time.Millisecond)
-	}), workqueue.WorkerConfig{Concurrency: concurrency})
+	}), workqueue.WorkerConfig{Concurrency: concurrency, SessionTTL: time.Minute})
 	if err != nil {
 		return err
 	}

@@ -102,6 +102,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("LEASECTL_ENDPOINTS", etcd.Endpoints()[0])
 			env.Setenv("HOSTPORT", strings.TrimPrefix(etcd.Endpoints()[0], "http://"))
 			env.Setenv("LEASECTL_ROOT", "/"+filepath.Base(env.WorkDir)+"/")
+			env.Setenv("LEASECTL_DIAL_TIMEOUT", "1m") // a busy machine may keep an answer for longer than the default
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("EXAMPLES", examples)
@@ -157,7 +158,7 @@ func cmdWithin(ts *testscript.TestScript, neg bool, args []string) {
 // startEtcd runs a cluster for the length of a test.
 func startEtcd(t *testing.T, cfg embedetcd.Config) *embedetcd.Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := embedetcd.Start(ctx, cfg)
 	if err != nil {

@@ -55,14 +55,14 @@ func newMany(tb testing.TB, n, payload int) *many {
 			tb.Fatal(err)
 		}
 	}
-	return &many{tb, map[string]string{"LEASECTL_ENDPOINTS": etcd.Endpoints()[0], "LEASECTL_CONTEXT": "none"}}
+	return &many{tb, map[string]string{"LEASECTL_ENDPOINTS": etcd.Endpoints()[0], "LEASECTL_CONTEXT": "none", "LEASECTL_DIAL_TIMEOUT": "1m"}}
 }
 
 // look runs a command and returns what it printed.
 func (m *many) look(args ...string) string {
 	m.tb.Helper()
 	var out, errOut bytes.Buffer
-	ctx, cancel := context.WithTimeout(m.tb.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(m.tb.Context(), patience)
 	defer cancel()
 	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string { return m.env[name] }}
 	if code := a.run(ctx, newRoot(a, verbs(a)), args); code != 0 {

@@ -31,7 +31,7 @@ type crowd struct {
 // grow makes what is missing to n queues, each with jobs in all places and a worker, locks, elections and semaphores.
 func (c *crowd) grow(n int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	must := func(err error) {
 		c.t.Helper()
@@ -69,12 +69,12 @@ func (c *crowd) grow(n int) {
 // requests counts what a command sends, and which of it asks for a lease.
 func (c *crowd) requests(endpoint, args string) (all, leases int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	var rec etcdtest.Recorder
 	var out, errOut bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string {
-		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": noContext, "LEASECTL_ROOT": c.root}[name]
+		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": noContext, "LEASECTL_ROOT": c.root, "LEASECTL_DIAL_TIMEOUT": "1m"}[name]
 	}}
 	a.settings.dialing = append([]grpc.DialOption{}, rec.DialOptions()...)
 	if code := a.run(ctx, newRoot(a, verbs(a)), strings.Fields(args)); code != exitOK {

@@ -26,7 +26,7 @@ func (s *station) copied(from, to string) {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := member.Restart(s.within(time.Minute)); err != nil {
+	if err := member.Restart(s.within(patience)); err != nil {
 		s.t.Fatal(err)
 	}
 }

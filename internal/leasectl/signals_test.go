@@ -21,7 +21,7 @@ func TestFirstSignalEndsTheContextSecondAborts(t *testing.T) {
 		}
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("%v had no effect", sig)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // lookAt runs a command against endpoints, with more of the environment.
 func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errOut, getenv: func(name string) string {
@@ -25,6 +25,8 @@ func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string
 			return endpoint
 		case "LEASECTL_CONTEXT":
 			return noContext
+		case "LEASECTL_DIAL_TIMEOUT":
+			return "1m"
 		}
 		return env[name]
 	}}

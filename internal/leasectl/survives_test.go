@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -27,10 +26,10 @@ type invoked struct {
 // invoke runs leasectl in this process, bounded.
 func invoke(t *testing.T, args ...string) invoked {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }, aborted: make(chan struct{})}
+	a := &app{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(name string) string { return map[string]string{"LEASECTL_DIAL_TIMEOUT": "1m"}[name] }, aborted: make(chan struct{})}
 	code := a.run(ctx, newRoot(a, verbs(a)), args)
 	if ctx.Err() != nil {
 		t.Errorf("leasectl %s does not end", strings.Join(args, " "))
@@ -43,7 +42,7 @@ func invoke(t *testing.T, args ...string) invoked {
 func TestSurvives_50_StatusIsUnverifiedWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t, embedetcd.Config{Members: 3, Fast: true})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	leader, err := etcd.WaitLeader(ctx) // a leader believes in itself the longest
 	if err != nil {
@@ -82,7 +81,7 @@ func TestSecurityListingsOfJunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	q, err := workqueue.Open(ctx, cl, workqueue.Config{Queue: "q", Root: root})
 	if err != nil {

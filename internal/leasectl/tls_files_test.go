@@ -130,7 +130,7 @@ func TestWorkTakesUpAReplacedCertificate(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	s := &station{t: t, etcd: etcd, root: "/certs/", dir: t.TempDir(), endpoints: "https://" + strings.TrimPrefix(proxy.Endpoint(), "http://")}
-	if s.queue, err = workqueue.Open(s.within(time.Minute), client, workqueue.Config{Queue: testQueue, Root: s.root}); err != nil {
+	if s.queue, err = workqueue.Open(s.within(patience), client, workqueue.Config{Queue: testQueue, Root: s.root}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.queue.Close() })
