@@ -101,7 +101,7 @@ func TestAClosingCallThatWasRefusedLeavesTheClaimOpen(t *testing.T) {
 			t.Run(name+", then "+second, func(t *testing.T) {
 				p := newTroubled(t)
 				enqueue(t, p.seen, workqueue.Params{ID: "exists", RunAt: time.Now().Add(time.Hour)}, workqueue.Params{ID: "x"})
-				c := claim(t, p.cl, p.root, p.q, Owner(t, p.own, p.root, 0))
+				c := claim(t, p.cl, p.root, p.q, Owner(t, p.own, p.root))
 				answer := make(chan struct{})
 				p.plan.Set(nth(writesJob, etcdtest.Fate{Hold: answer}))
 				ctx, cancel := context.WithTimeout(bounded(t), 50*time.Millisecond)
@@ -213,7 +213,7 @@ func TestAClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
 			t.Parallel()
 			p := troubledOn(t, etcdtest.New(t, etcdtest.Config{})) // others need their history
 			enqueue(t, p.seen, workqueue.Params{ID: "x"})
-			s := Owner(t, p.own, p.root, 20*time.Second)
+			s := Owner(t, p.own, p.root)
 			if _, err := p.q.Claim(bounded(t), s); err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestAClaimWithoutAnAnswerIsGivenBack(t *testing.T) {
 func TestAClaimWhoseCallerHasLeftIsGivenBack(t *testing.T) {
 	p := newTroubled(t)
 	enqueue(t, p.seen, workqueue.Params{ID: "x"})
-	s := Owner(t, p.own, p.root, 20*time.Second)
+	s := Owner(t, p.own, p.root)
 	claimed := make(chan struct{})
 	p.plan.Set(nth(writesJob, etcdtest.Fate{Lose: rpctypes.ErrGRPCTimeoutDueToConnectionLost, Then: func() { close(claimed) }}))
 	ctx, cancel := context.WithCancel(bounded(t))
@@ -276,7 +276,7 @@ func TestADenialAfterALostAnswerSaysNothing(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %v, reads %v", name, refusal, reads), func(t *testing.T) {
 					p := newTroubled(t)
 					enqueue(t, p.seen, workqueue.Params{ID: "x"})
-					c := claim(t, p.cl, p.root, p.q, Owner(t, p.own, p.root, 20*time.Second))
+					c := claim(t, p.cl, p.root, p.q, Owner(t, p.own, p.root))
 					var lost atomic.Bool
 					p.plan.Set(func(call etcdtest.Call) etcdtest.Fate {
 						writes := call.Puts("/lanes/")

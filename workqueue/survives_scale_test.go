@@ -309,7 +309,7 @@ func TestSurvives_40_TooManyOps(t *testing.T) {
 	cl, root := shared(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
 	enqueue(t, q, workqueue.Params{ID: "ops"})
-	cm := claim(t, cl, root, q, Owner(t, cl, root, 20*time.Second))
+	cm := claim(t, cl, root, q, Owner(t, cl, root))
 	var ops []clientv3.Op
 	for i := range 129 {
 		ops = append(ops, clientv3.OpPut("/elsewhere"+root+itoa(i), ""))
@@ -341,7 +341,7 @@ func TestSurvives_41_LongQueue(t *testing.T) {
 	median := func(jobs int) time.Duration {
 		root := etcdtest.Root(t)
 		// All at once, so that the next measurement does not share the machine.
-		q, s := openAt(t, cl, workqueue.Config{Root: root}), Owner(t, cl, root, 30*time.Second)
+		q, s := openAt(t, cl, workqueue.Config{Root: root}), Owner(t, cl, root)
 		began := time.Now()
 		enqueue(t, q, numbered(jobs, workqueue.Params{})...)
 		enqueued := time.Now()
