@@ -143,7 +143,7 @@ func TestDyingHoldersAndWaitersWedgeNobody(t *testing.T) {
 	}
 	wantValue(t, direct, "/counter"+root, strconv.FormatInt(applied.Load(), 10))
 	// And the next one gets it, when the last lease has ended.
-	s := open(t, direct, coord.SessionConfig{Root: root, TTL: 2 * time.Second})
+	s := open(t, direct, coord.SessionConfig{Root: root, TTL: 10 * time.Second})
 	h, err := coord.NewLock(s, "l").Acquire(ctx)
 	must(t, err)
 	must(t, h.Release(ctx))
@@ -161,7 +161,10 @@ type mortal struct {
 
 func (m *mortal) live(ctx context.Context, rounds int) {
 	for range rounds {
-		s, err := coord.OpenSession(ctx, m.proxied, coord.SessionConfig{Root: m.root, TTL: 2 * time.Second})
+		s, err := coord.OpenSession(ctx, m.proxied, coord.SessionConfig{Root: m.root, TTL: 10 * time.Second})
+		for err != nil && ctx.Err() == nil { // its connection was cut for another's death
+			s, err = coord.OpenSession(ctx, m.proxied, coord.SessionConfig{Root: m.root, TTL: 10 * time.Second})
+		}
 		if err != nil {
 			m.t.Errorf("open session: %v", err)
 			return

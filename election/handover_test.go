@@ -13,10 +13,10 @@ import (
 )
 
 // planned is a client whose calls meet a plan.
-func (s *stage) planned() (*etcdtest.Plan, *actor) {
+func (s *stage) planned(change ...func(*election.Config)) (*etcdtest.Plan, *actor) {
 	s.t.Helper()
 	plan := &etcdtest.Plan{}
-	a := s.enter(etcdtest.Shared(s.t).Client(s.t, plan.DialOptions()...))
+	a := s.enter(etcdtest.Shared(s.t).Client(s.t, plan.DialOptions()...), change...)
 	return plan, a
 }
 
@@ -66,7 +66,7 @@ func TestHandOverIsTriedAgain(t *testing.T) {
 // candidate comes back with another session.
 func TestTheLeaseHandsOverWhatCannotBe(t *testing.T) {
 	s := sharedStage(t)
-	plan, a := s.planned()
+	plan, a := s.planned(expires)
 	first := a.leads()
 	b := s.enter(s.client)
 	s.candidates(1)
@@ -92,12 +92,12 @@ func TestASharedSessionIsGivenUpInOrder(t *testing.T) {
 	s := sharedStage(t)
 	plan := &etcdtest.Plan{}
 	client := etcdtest.Shared(t).Client(t, plan.DialOptions()...)
-	member := coord.NewSessionKeeper(client, coord.SessionConfig{Root: s.root, TTL: 3 * time.Second})
+	member := coord.NewSessionKeeper(client, coord.SessionConfig{Root: s.root, TTL: 5 * time.Second})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- member.Run(ctx) }()
 	defer func() { stop(); must(t, <-ended) }()
-	a := s.enter(client, func(c *election.Config) { c.SessionKeeper = member })
+	a := s.enter(client, expires, func(c *election.Config) { c.SessionKeeper = member })
 	defer func() { _ = a.leaves() }()
 	term := a.leads()
 	b := s.enter(s.client)
@@ -111,7 +111,7 @@ func TestASharedSessionIsGivenUpInOrder(t *testing.T) {
 	must(t, err)
 	plan.Set(denies)
 	go func() { _ = a.Resign(within(t)) }()
-	other, err := coord.OpenSession(within(t), s.client, coord.SessionConfig{Root: s.root})
+	other, err := coord.OpenSession(within(t), s.client, coord.SessionConfig{Root: s.root, TTL: time.Minute})
 	must(t, err)
 	defer func() { must(t, other.Close(within(t))) }()
 	next, err := coord.NewLock(other, "beside").Acquire(within(t))
@@ -143,7 +143,7 @@ func TestASharedSessionOutlastsADenial(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- member.Run(ctx) }()
 	defer func() { stop(); must(t, <-ended) }()
-	a := s.enter(client, func(c *election.Config) { c.SessionKeeper = member })
+	a := s.enter(client, expires, func(c *election.Config) { c.SessionKeeper = member })
 	defer func() { _ = a.leaves() }()
 	a.leads()
 	b := s.enter(s.client)

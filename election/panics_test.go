@@ -53,7 +53,7 @@ func TestPanicsAroundATermAreLogged(t *testing.T) {
 		}
 		<-late
 		panic("boom")
-	}, func(c *election.Config) {
+	}, expires, func(c *election.Config) {
 		c.Logger, c.Grace = zap.New(core), time.Millisecond
 		c.Hooks = election.Hooks{
 			Elected: func(*election.Term) { panic("elected") },

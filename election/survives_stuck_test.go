@@ -35,7 +35,7 @@ func TestSurvives_45_BlockedLeaderIsCutOff(t *testing.T) {
 		_, err := term.Commit(context.WithoutCancel(ctx), clientv3.OpPut("/work"+s.root, "late"))
 		late <- err
 		return err
-	}, func(c *election.Config) {
+	}, expires, func(c *election.Config) {
 		c.Grace = 100 * time.Millisecond
 		c.Hooks.Stuck = func(*election.Term) { stuck <- struct{}{} }
 	})

@@ -17,7 +17,7 @@ import (
 )
 
 // soon is less than it takes a waiter to look again without being told.
-const soon = 4 * time.Second
+const soon = 8 * time.Second
 
 // The lease of a waiting candidate is revoked, and then the leader resigns: the
 // candidate must not lead with it, and stands again by itself.
@@ -172,7 +172,7 @@ func TestSurvives_46_StuckLeader(t *testing.T) {
 		<-gate
 		return nil
 	}
-	a := s.enterWith(s.client, fn, func(c *election.Config) {
+	a := s.enterWith(s.client, fn, expires, func(c *election.Config) {
 		c.Grace = 200 * time.Millisecond
 		c.Hooks.Stuck = func(*election.Term) { stuck <- time.Now() }
 	})
@@ -222,7 +222,7 @@ func TestSurvives_46_StuckLeader(t *testing.T) {
 func TestHealthzAcrossAnOutage(t *testing.T) {
 	cluster := etcdtest.New(t, etcdtest.Config{Proxies: true})
 	s := newStage(t, cluster.Client(t))
-	a := s.enter(cluster.ProxiedClient(t))
+	a := s.enter(cluster.ProxiedClient(t), expires)
 	a.leads()
 	must(t, a.Healthz(nil))
 	cluster.Proxy(0).Pause()
@@ -280,7 +280,7 @@ func TestSurvives_07_VerifyOnAnIsolatedMember(t *testing.T) {
 		}
 	}
 	s := newStage(t, etcdtest.NewClient(t, others))
-	a := s.enter(etcdtest.NewClient(t, []string{old.Endpoint()}))
+	a := s.enter(etcdtest.NewClient(t, []string{old.Endpoint()}), expires)
 	term := a.leads()
 	b := s.enter(etcdtest.NewClient(t, others))
 	s.candidates(1)

@@ -14,7 +14,7 @@ import (
 var (
 	seedFlag     = flag.Uint64("seed", 0, "what the chaos test draws its faults and jobs from; 0 draws a seed")
 	durationFlag = flag.Duration("duration", 15*time.Second, "how long each chaos run is in trouble, at least; from 60s on every fault must have been reached")
-	membersFlag  = flag.Int("members", 0, "members of the chaos test's etcd: 1 or 3; 0 runs both")
+	membersFlag  = flag.Int("members", 0, "members of the chaos test's etcd: 1 or 3; 0 runs both, each in one mode unless -duration is 60s or more")
 	modeFlag     = flag.String("mode", "", "mode of the chaos test's queue: claim or dispatch; empty runs both")
 )
 

@@ -37,9 +37,9 @@ func newStage(t *testing.T, c *etcdtest.Cluster) *stage {
 	mine := c.Client(t, l.option())
 	st.keys = keysOf(t, st.root)
 	st.q = openAt(t, mine, workqueue.Config{Root: st.root, Backoff: workqueue.Backoff{Initial: time.Millisecond}})
-	st.s = Owner(t, mine, st.root, 10*time.Second)
+	st.s = session(t, mine, st.root)
 	st.others = openAt(t, st.cl, workqueue.Config{Root: st.root})
-	st.os = Owner(t, st.cl, st.root, 10*time.Second)
+	st.os = session(t, st.cl, st.root)
 	return st
 }
 

@@ -88,7 +88,7 @@ func TestCutOffWorkerInModeDispatch(t *testing.T) {
 	finish := make(chan struct{})
 	settled := make(chan workqueue.Settlement, 9)
 	run(t, openAt(t, c.ProxiedClient(t), workqueue.Config{Root: root}), workqueue.WorkerConfig{
-		Concurrency: 1, SessionTTL: 2 * time.Second, Grace: patience, // its handler goes on
+		Concurrency: 1, SessionTTL: 6 * time.Second, Grace: patience, // its handler goes on
 		Hooks: workqueue.Hooks{Settled: func(_ *workqueue.Job, s workqueue.Settlement) { settled <- s }},
 	}, func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 		started <- c.Job().ID

@@ -48,6 +48,9 @@ func (d *dispatcher) stop() {
 // at the latest.
 func dispatch(t testing.TB, cl *clientv3.Client, root string, cfg workqueue.DispatcherConfig) *dispatcher {
 	t.Helper()
+	if cfg.TTL == 0 {
+		cfg.TTL = outlasts
+	}
 	d, err := workqueue.NewDispatcher(openAt(t, cl, workqueue.Config{Root: root}), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +121,7 @@ func TestDispatchGivesEachJobToOneWorker(t *testing.T) {
 	const jobs, workers = 200, 20
 	runs := &tally{}
 	for i := range workers {
-		run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{SessionTTL: 10 * time.Second, Concurrency: 2, StandForDispatcher: i < 2}, counting(runs))
+		run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{SessionTTL: outlasts, Concurrency: 2, StandForDispatcher: i < 2}, counting(runs))
 	}
 	items := numbered(jobs, workqueue.Params{})
 	for i := range items {
@@ -141,7 +144,7 @@ func TestModeSwitchesUnderLoad(t *testing.T) {
 	const jobs, switches = 240, 12
 	runs := &tally{}
 	for range 3 {
-		run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 3, SessionTTL: 10 * time.Second, StandForDispatcher: true}, counting(runs))
+		run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 3, SessionTTL: outlasts, StandForDispatcher: true}, counting(runs))
 	}
 	items := numbered(jobs, workqueue.Params{})
 	for i := range switches {
@@ -163,7 +166,7 @@ func TestCancelReachesHandlersAcrossModeSwitches(t *testing.T) {
 			q := openAt(t, cl, workqueue.Config{Root: root})
 			setMode(t, q, modes[0])
 			started, causes := make(chan string, 9), make(chan error, 9)
-			run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 2, SessionTTL: 10 * time.Second, StandForDispatcher: true},
+			run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 2, SessionTTL: outlasts, StandForDispatcher: true},
 				func(ctx context.Context, c *workqueue.Claim) ([]byte, error) {
 					started <- c.Job().ID
 					if c.Job().ID == "long" {

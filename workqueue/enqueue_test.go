@@ -34,7 +34,7 @@ func newDesk(t testing.TB, cfg workqueue.Config) *desk {
 	client, root := shared(t)
 	cfg.Root = root
 	d := &desk{t: t, client: client, root: root, keys: keysOf(t, root)}
-	d.q, d.s = openAt(t, client, cfg), Owner(t, client, root, 0)
+	d.q, d.s = openAt(t, client, cfg), session(t, client, root)
 	return d
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -37,7 +36,7 @@ var together = []string{"t01", "t02", "t03", "t04", "t05", "t06", "t07", "t08", 
 func newExportStage(t *testing.T) *exportStage {
 	t.Helper()
 	cl, root := etcdtest.New(t, etcdtest.Config{}).Client(t), etcdtest.Root(t)
-	e := &exportStage{t: t, cl: cl, root: root, q: openAt(t, cl, workqueue.Config{Root: root}), s: Owner(t, cl, root, time.Minute)}
+	e := &exportStage{t: t, cl: cl, root: root, q: openAt(t, cl, workqueue.Config{Root: root}), s: session(t, cl, root)}
 	for _, id := range []string{"held", "buried", "ended"} { // one after the other, so that each is claimed
 		enqueue(t, e.q, workqueue.Params{ID: id, Payload: bigPayload})
 		c := claim(t, cl, root, e.q, e.s)

@@ -3,7 +3,6 @@ package workqueue_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -15,7 +14,7 @@ import (
 // have none.
 func TestWorkerHealthz(t *testing.T) {
 	p := newTroubled(t)
-	w, err := workqueue.NewWorker(p.q, counting(&tally{}), workqueue.WorkerConfig{SessionTTL: 2 * time.Second})
+	w, err := workqueue.NewWorker(p.q, counting(&tally{}), workqueue.WorkerConfig{SessionTTL: outlasts})
 	if err != nil {
 		t.Fatal(err)
 	}

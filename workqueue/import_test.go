@@ -20,7 +20,7 @@ func busyQueue(t *testing.T, root string) *workqueue.Queue {
 	t.Helper()
 	cl := etcdtest.Shared(t).Client(t)
 	q := openAt(t, cl, workqueue.Config{Root: root, Backoff: workqueue.Backoff{Initial: time.Hour, Max: time.Hour}})
-	s := Owner(t, cl, root, time.Minute)
+	s := session(t, cl, root)
 	enqueue(t, q,
 		workqueue.Params{ID: "done", Priority: 9, Payload: bytes.Repeat([]byte("x"), 5000)},
 		workqueue.Params{ID: "dead", Priority: 8, MaxAttempts: 1, Payload: bytes.Repeat([]byte("y"), 5000)},
@@ -104,7 +104,7 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 	if err != nil || len(j.Payload) != 5000 || string(j.Checkpoint) != `"dead"` || j.Error != "smtp 421" {
 		t.Errorf("the dead letter came as %+v, %v", j, err)
 	}
-	s := Owner(t, cl, root, time.Minute)
+	s := session(t, cl, root)
 	if c := claim(t, cl, root, to, s); c.Job().ID == "low" {
 		t.Errorf("claimed %s first", c.Job().ID)
 	}
@@ -149,7 +149,7 @@ func TestImportOverOtherJobs(t *testing.T) {
 	lines := export(t, from)
 	to := openAt(t, cl, workqueue.Config{Root: root})
 	enqueue(t, to, workqueue.Params{ID: "claimed", Priority: 1}, workqueue.Params{ID: "open", Payload: bytes.Repeat([]byte("o"), 3000)})
-	c := claim(t, cl, root, to, Owner(t, cl, root, time.Minute))
+	c := claim(t, cl, root, to, session(t, cl, root))
 	by := workqueue.By{Actor: "ana"}
 
 	for i, err := range to.ImportBatch(bounded(t), lines, false, by) {
@@ -175,7 +175,7 @@ func TestExportOfAClaimedJob(t *testing.T) {
 	cl, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)
 	from := openAt(t, cl, workqueue.Config{Root: root + "from/"})
 	enqueue(t, from, workqueue.Params{ID: "j"})
-	claim(t, cl, root+"from/", from, Owner(t, cl, root+"from/", time.Minute))
+	claim(t, cl, root+"from/", from, session(t, cl, root+"from/"))
 	to := openAt(t, cl, workqueue.Config{Root: root})
 	wantImported(t, to.ImportBatch(bounded(t), export(t, from), false, workqueue.By{Actor: "ana", Reason: "new cluster"}))
 	j, err := to.Get(bounded(t), "j")
@@ -185,7 +185,7 @@ func TestExportOfAClaimedJob(t *testing.T) {
 	if last := j.Attempts[len(j.Attempts)-1]; last.Actor != "ana" || last.Reason != "new cluster" {
 		t.Errorf("its trail ends with %+v", last)
 	}
-	claim(t, cl, root, to, Owner(t, cl, root, time.Minute))
+	claim(t, cl, root, to, session(t, cl, root))
 }
 
 func TestImportRefusesBadLines(t *testing.T) {

@@ -34,7 +34,7 @@ func TestAJobWithoutItsPayloadIsBuriedBehindItsCaller(t *testing.T) {
 		}
 		return etcdtest.Fate{}
 	})
-	s := Owner(t, p.own, p.root, 20*time.Second)
+	s := session(t, p.own, p.root)
 	var err error
 	for err = workqueue.ErrEmpty; errors.Is(err, workqueue.ErrEmpty); {
 		_, err = p.q.Claim(bounded(t), s)
@@ -57,7 +57,7 @@ func TestAResultOutlivesItsSession(t *testing.T) {
 	seen := openAt(t, cl, workqueue.Config{Root: root})
 	q := openAt(t, c.ProxiedClient(t), workqueue.Config{Root: root})
 	returned := make(chan struct{})
-	w := run(t, q, workqueue.WorkerConfig{SessionTTL: 2 * time.Second, DrainTimeout: -1, Grace: time.Second},
+	w := run(t, q, workqueue.WorkerConfig{SessionTTL: 6 * time.Second, DrainTimeout: -1, Grace: time.Second},
 		func(context.Context, *workqueue.Claim) ([]byte, error) {
 			defer close(returned)
 			c.Proxy(0).Pause()

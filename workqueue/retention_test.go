@@ -17,7 +17,7 @@ import (
 // keepDone completes n jobs with results of size bytes, one after the other.
 func keepDone(t *testing.T, cl *clientv3.Client, root string, q *workqueue.Queue, n, size int) {
 	t.Helper()
-	s := Owner(t, cl, root, 20*time.Second)
+	s := session(t, cl, root)
 	enqueue(t, q, numbered(n, workqueue.Params{})...)
 	for range n {
 		if err := claim(t, cl, root, q, s).Complete(bounded(t), bytes.Repeat([]byte("x"), size)); err != nil {
@@ -105,7 +105,7 @@ func TestDeadRetentionLease(t *testing.T) {
 	t.Parallel()
 	cl, root := shared(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
-	s := Owner(t, cl, root, 20*time.Second)
+	s := session(t, cl, root)
 	enqueue(t, q, numbered(5, workqueue.Params{})...)
 	for i := range 5 {
 		if err := claim(t, cl, root, q, s).Complete(bounded(t), nil); err != nil {

@@ -44,14 +44,14 @@ func TestSurvives_01_LateResultsAreRefused(t *testing.T) {
 	t.Parallel()
 	cl, root := shared(t)
 	q := openAt(t, cl, workqueue.Config{Root: root})
-	first, second := Owner(t, cl, root, 20*time.Second), Owner(t, cl, root, 20*time.Second)
+	first, second := session(t, cl, root), session(t, cl, root)
 	for name, closing := range map[string]func(*workqueue.Claim) error{
 		"complete":   func(c *workqueue.Claim) error { return c.Complete(bounded(t), []byte("late")) },
 		"fail":       func(c *workqueue.Claim) error { return c.Fail(bounded(t), errors.New("late")) },
 		"release":    func(c *workqueue.Claim) error { return c.Release(bounded(t)) },
 		"checkpoint": func(c *workqueue.Claim) error { return c.Checkpoint(bounded(t), []byte("late")) },
 	} {
-		owner := Owner(t, cl, root, 20*time.Second)
+		owner := session(t, cl, root)
 		enqueue(t, q, workqueue.Params{ID: name})
 		old := claim(t, cl, root, q, owner)
 		revoke(t, cl, root, owner.ID())
@@ -87,7 +87,7 @@ func TestSurvives_02_PartitionedWorker(t *testing.T) {
 	healed := make(chan struct{})
 	cutOff := openAt(t, c.ProxiedClient(t), workqueue.Config{Root: root})
 	victim := run(t, cutOff, workqueue.WorkerConfig{
-		Concurrency: 1, SessionTTL: 2 * time.Second, Grace: time.Minute,
+		Concurrency: 1, SessionTTL: 6 * time.Second, Grace: time.Minute,
 		Hooks: workqueue.Hooks{Settled: func(_ *workqueue.Job, s workqueue.Settlement) { settled <- s }},
 	}, func(ctx context.Context, _ *workqueue.Claim) ([]byte, error) {
 		began <- struct{}{}

@@ -37,7 +37,7 @@ func newWaitRig(t *testing.T, c *etcdtest.Cluster) *waitRig {
 		t: t, c: c, cl: c.Client(t), root: etcdtest.Root(t), ended: make(chan *workqueue.Job, 1), failed: make(chan error, 1),
 	}
 	r.q = openAt(t, r.cl, workqueue.Config{Root: r.root})
-	r.s = Owner(t, r.cl, r.root, time.Minute)
+	r.s = session(t, r.cl, r.root)
 	r.enqueue()
 	return r
 }
@@ -225,7 +225,7 @@ func TestSlowWaitersAreToldOfTheirOwnJobs(t *testing.T) {
 func TestAWaitReadsNoSessions(t *testing.T) {
 	t.Parallel()
 	cl, root := shared(t)
-	q, s := openAt(t, cl, workqueue.Config{Root: root}), Owner(t, cl, root, time.Minute)
+	q, s := openAt(t, cl, workqueue.Config{Root: root}), session(t, cl, root)
 	j := enqueue(t, q, workqueue.Params{ID: "j"})[0]
 	c := claim(t, cl, root, q, s)
 	rec := &etcdtest.Recorder{}
@@ -289,7 +289,7 @@ func TestWaitEmptyLooksAtOneMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	q, s := openAt(t, cl, workqueue.Config{Root: root}), Owner(t, cl, root, time.Minute)
+	q, s := openAt(t, cl, workqueue.Config{Root: root}), session(t, cl, root)
 	enqueue(t, q, workqueue.Params{ID: second})
 	c := claim(t, cl, root, q, s)
 	_, _, ops, err := q.EnqueueOps(workqueue.Params{ID: first})

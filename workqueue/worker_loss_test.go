@@ -130,7 +130,7 @@ func TestHungHandler(t *testing.T) {
 // nothing is given back. The job's next owner must come before the test ends.
 func crash(t testing.TB, cl *clientv3.Client, root string, q *workqueue.Queue, act func(*workqueue.Claim)) {
 	t.Helper()
-	s := Owner(t, cl, root, 20*time.Second)
+	s := session(t, cl, root)
 	cm := claim(t, cl, root, q, s)
 	if act != nil {
 		act(cm)
@@ -157,7 +157,7 @@ func TestPoisonPill(t *testing.T) {
 	crowd(t, cl, root)
 	enqueue(t, q, workqueue.Params{ID: "pill", Priority: 1}, workqueue.Params{ID: "good"})
 	for get(t, q, "pill").State.Live() {
-		s := Owner(t, cl, root, 20*time.Second)
+		s := session(t, cl, root)
 		var c *workqueue.Claim
 		until(t, cl, root, "the pill is claimed or dead", func() bool {
 			c, _ = q.Claim(bounded(t), s)
@@ -174,7 +174,7 @@ func TestPoisonPill(t *testing.T) {
 	if j.State != workqueue.StateDead || j.Losses != 3 || trail(j) != "lost lost lost" {
 		t.Errorf("got %s with %d losses after %q: %s", j.State, j.Losses, trail(j), j.Error)
 	}
-	s := Owner(t, cl, root, 20*time.Second)
+	s := session(t, cl, root)
 	if g := get(t, q, "good"); g.State.Live() {
 		if err := claim(t, cl, root, q, s).Complete(bounded(t), nil); err != nil {
 			t.Error(err)
@@ -199,7 +199,7 @@ func TestLossWithProgressDoesNotCount(t *testing.T) {
 			}
 		})
 	}
-	cm := claim(t, cl, root, q, Owner(t, cl, root, 20*time.Second))
+	cm := claim(t, cl, root, q, session(t, cl, root))
 	if j := cm.Job(); j.Losses != 0 || string(j.Checkpoint) != "on" || trail(j) != "lost lost lost lost" {
 		t.Errorf("got %d losses after %q with checkpoint %q", j.Losses, trail(j), j.Checkpoint)
 	}
@@ -214,7 +214,7 @@ func TestOrphanIsNext(t *testing.T) {
 	crash(t, cl, root, q, nil)
 	enqueue(t, q, workqueue.Params{ID: "young"}, workqueue.Params{ID: "urgent", Priority: 1})
 	fresh := openAt(t, cl, workqueue.Config{Root: root}) // its mirror shows all that
-	s := Owner(t, cl, root, 20*time.Second)
+	s := session(t, cl, root)
 	for _, want := range []string{"urgent", "old", "young"} {
 		if got := claim(t, cl, root, fresh, s).Job().ID; got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -232,7 +232,7 @@ func TestCutCountsNoLoss(t *testing.T) {
 	for round := range 3 {
 		var sids []string
 		for range n {
-			s := Owner(t, cl, root, 20*time.Second)
+			s := session(t, cl, root)
 			claim(t, cl, root, q, s)
 			sids = append(sids, s.ID())
 		}
@@ -241,7 +241,7 @@ func TestCutCountsNoLoss(t *testing.T) {
 		}
 		t.Logf("round %d", round)
 	}
-	s := Owner(t, cl, root, 20*time.Second)
+	s := session(t, cl, root)
 	for range n {
 		if j := claim(t, cl, root, q, s).Job(); j.Losses != 0 || trail(j) != "lost lost lost" {
 			t.Errorf("%s: got %d losses after %q", j.ID, j.Losses, trail(j))

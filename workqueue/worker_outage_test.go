@@ -166,7 +166,7 @@ func TestBacklogIsRefusedBeforeTheQuota(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := claim(t, cl, root, q, Owner(t, cl, root, 20*time.Second)).Complete(bounded(t), nil); err != nil {
+	if err := claim(t, cl, root, q, session(t, cl, root)).Complete(bounded(t), nil); err != nil {
 		t.Errorf("complete: %v", err)
 	}
 	st, err := cl.Status(bounded(t), c.Endpoints()[0])

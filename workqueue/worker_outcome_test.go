@@ -146,7 +146,7 @@ func TestPauseStopsClaims(t *testing.T) {
 	t.Parallel()
 	cl, root := shared(t)
 	q, others := openAt(t, cl, workqueue.Config{Root: root}), openAt(t, cl, workqueue.Config{Root: root})
-	s := Owner(t, cl, root, 10*time.Second)
+	s := session(t, cl, root)
 	enqueue(t, q, numbered(50, workqueue.Params{})...)
 	c := claim(t, cl, root, q, s) // the mirror is up, and knows of no pause
 	if err := c.Release(bounded(t)); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -35,7 +34,7 @@ func TestClaimersRace(t *testing.T) {
 	var wg sync.WaitGroup
 	for range claimers {
 		mine := etcdtest.Shared(t).Client(t)
-		q, s := openAt(t, mine, workqueue.Config{Root: root}), Owner(t, mine, root, 10*time.Second)
+		q, s := openAt(t, mine, workqueue.Config{Root: root}), session(t, mine, root)
 		wg.Go(func() {
 			for {
 				c, err := q.Claim(bounded(t), s)

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -35,7 +34,7 @@ func startGuarded(t *testing.T) *guarded {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	must := func(_ any, err error) {
 		t.Helper()
@@ -62,12 +61,12 @@ func startGuarded(t *testing.T) *guarded {
 // run runs leasectl as a user.
 func (g *guarded) run(user, in string, args ...string) (code int, out, errOut string) {
 	g.t.Helper()
-	env := map[string]string{"LEASECTL_ENDPOINTS": g.endpoint, "LEASECTL_CONTEXT": contexts.None}
+	env := map[string]string{"LEASECTL_ENDPOINTS": g.endpoint, "LEASECTL_CONTEXT": contexts.None, "LEASECTL_DIAL_TIMEOUT": "1m"}
 	if user != "" {
 		env["LEASECTL_USER"], env["LEASECTL_PASSWORD"] = user, "pw"
 	}
 	var stdout, stderr bytes.Buffer
-	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(g.t.Context(), clitest.Patience)
 	defer cancel()
 	a := &cli.App{In: strings.NewReader(in), Out: &stdout, Err: &stderr, Getenv: func(name string) string { return env[name] }}
 	code = run(ctx, a, newRoot(a, verbs(a)), args)
@@ -115,7 +114,7 @@ func TestRolesAreEnoughAndNoMore(t *testing.T) {
 		}},
 		{"worker", [][]string{
 			append(enqueue, "w"), work, {"auth", "can-i", "work", "mail", "--as", "node-a"},
-			{"session", "open", "--as", "node-a", "--ttl", "1s"},
+			{"session", "open", "--as", "node-a"},
 		}, [][]string{
 			{"enqueue", "other", "x"}, {"work", "other", "--once", "--as", "node-a", "--", "true"}, {"queues", "pause", "mail"},
 			{"session", "open", "--as", "node-b"}, {"auth", "can-i", "work", "mail", "--as", "node-b"}, {"auth", "can-i", "dispatch", "mail"},
@@ -160,7 +159,7 @@ func TestRolesAreEnoughAndNoMore(t *testing.T) {
 // A worker whose password was changed ends with the exit code of that, so that a supervisor starts it with the new one.
 func TestWorkEndsWhenItsLoginIsRefused(t *testing.T) {
 	g := startGuarded(t)
-	cmd := exec.Command("leasectl", "work", "mail", "--as", "node-a", "--ttl", "2s", "--", "true")
+	cmd := exec.Command("leasectl", "work", "mail", "--as", "node-a", "--ttl", "1m", "--", "true")
 	s := &station{t: t, root: connect.DefaultRoot, dir: t.TempDir(), endpoints: g.endpoint}
 	t.Setenv("LEASECTL_USER", "worker")
 	t.Setenv("LEASECTL_PASSWORD", "pw")

@@ -26,6 +26,10 @@ const beats = `trap "" HUP INT QUIT TERM USR1
 // next is the command of the next owner: it tells when it has the claim, and leaves what still beats the time for it.
 const next = `echo next >>beats; i=0; while [ $i -lt 20 ]; do sleep 0.02; i=$((i+1)); done; echo end >>beats`
 
+// expires is the TTL of a holder whose session ends with its lease, lasts that of any other: a machine that stands still for
+// seconds costs nobody his claim before he is stopped.
+const expires, lasts = "6s", "1m"
+
 // However leasectl ends, or is stopped, nothing that it ran under a claim beats once another holds it.
 func TestNothingBeatsBesideTheNextOwner(t *testing.T) {
 	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
@@ -40,17 +44,22 @@ func TestNothingBeatsBesideTheNextOwner(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%d", verb[0], sig), func(t *testing.T) {
 				t.Parallel()
 				s := newStation(t, etcd)
-				run := func(script string) *worker {
-					args := append(append([]string{}, verb...), "--ttl", "2s", "--", "sh", "-c", script, "sh", "own")
+				run := func(script, ttl string) *worker {
+					args := append(append([]string{}, verb...), "--ttl", ttl)
 					if verb[0] == "lock" {
-						args = append(append([]string{}, verb...), append([]string{"--grace", "100ms"}, args[2:]...)...)
+						args = append(args, "--grace", "100ms")
 					}
-					return s.start(exec.Command("leasectl", args...))
+					return s.start(exec.Command("leasectl", append(args, "--", "sh", "-c", script, "sh", "own")...))
 				}
-				holder := run(beats)
+				ttl := expires
+				switch sig {
+				case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+					ttl = lasts // it gives back what it holds
+				}
+				holder := run(beats, ttl)
 				holder.says("beating")
 				holder.signal(sig)
-				if code := run(next).exit(); code != 0 {
+				if code := run(next, lasts).exit(); code != 0 {
 					t.Errorf("the next owner ended with %d", code)
 				}
 				noBeatAfterNext(t, s.dir)
@@ -67,7 +76,7 @@ func TestNoJobBeatsBesideTheNextWorker(t *testing.T) {
 			t.Parallel()
 			s := newStation(t, etcd)
 			s.enqueue("j")
-			holder := s.start(exec.Command("leasectl", "work", testQueue, "--ttl", "2s", "--grace", "0s", "--", "sh", "-c", beats, "sh", "own"))
+			holder := s.start(exec.Command("leasectl", "work", testQueue, "--ttl", expires, "--grace", "0s", "--", "sh", "-c", beats, "sh", "own"))
 			holder.says("beating")
 			holder.signal(sig)
 			if code := s.work(next, "--once").exit(); code != 0 {

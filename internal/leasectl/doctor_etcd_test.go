@@ -57,7 +57,7 @@ func TestDoctorSeesMembersAndLeaders(t *testing.T) {
 		t.Errorf("no majority: to say so twice took %v, so it waited for a leader until its timeout of a minute", took)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	if err := others[0].Restart(ctx); err != nil {
 		t.Fatal(err)

@@ -186,7 +186,7 @@ func TestDoctorAfterRestoreEndsAllSessions(t *testing.T) {
 	if code != 0 || strings.Count(out, " ended\n") != 3 {
 		t.Errorf("%d\n%s%s", code, out, errOut)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	select {
 	case <-s.Done():

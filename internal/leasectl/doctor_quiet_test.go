@@ -38,7 +38,7 @@ func TestDoctorIsQuietUnderLoad(t *testing.T) {
 	if err := dispatched.SetMode(t.Context(), "dispatch", workqueue.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	d, err := workqueue.NewDispatcher(dispatched, workqueue.DispatcherConfig{TTL: 2 * time.Second})
+	d, err := workqueue.NewDispatcher(dispatched, workqueue.DispatcherConfig{TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func workAll(ctx context.Context, r *doctorRig, q *workqueue.Queue, concurrency 
 			}
 		}
 		return []byte(`"done"`), pauseFor(ctx, time.Duration(rand.IntN(20))*time.Millisecond)
-	}), workqueue.WorkerConfig{Concurrency: concurrency})
+	}), workqueue.WorkerConfig{Concurrency: concurrency, SessionTTL: time.Minute})
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func TestLockOfASilentEtcd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "leasectl", "lock", "l", "--ttl", "3s", "--root", "/silent/", "--endpoints", proxy.Endpoint(),
+	cmd := exec.CommandContext(ctx, "leasectl", "lock", "l", "--ttl", "5s", "--root", "/silent/", "--endpoints", proxy.Endpoint(),
 		"--dial-timeout", "2s", "--", "sh", "-c", `trap "" TERM; echo $$; while :; do sleep 0.1; done`)
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
@@ -95,7 +95,7 @@ func TestLockWaitsOverAnOutage(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
-	s, err := coord.OpenSession(ctx, client, coord.SessionConfig{Root: "/outage/"})
+	s, err := coord.OpenSession(ctx, client, coord.SessionConfig{Root: "/outage/", TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func TestLockWaitsOverAnOutage(t *testing.T) {
 		}
 	}
 	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, "leasectl", "lock", "l", "--ttl", "2s", "--root", "/outage/", "--endpoints", proxy.Endpoint(),
-		"--dial-timeout", "1s", "--", "sh", "-c", "exit 42")
+	cmd := exec.CommandContext(ctx, "leasectl", "lock", "l", "--ttl", "5s", "--root", "/outage/", "--endpoints", proxy.Endpoint(),
+		"--dial-timeout", "10s", "--", "sh", "-c", "exit 42")
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -95,6 +95,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("LEASECTL_ENDPOINTS", etcd.Endpoints()[0])
 			env.Setenv("HOSTPORT", strings.TrimPrefix(etcd.Endpoints()[0], "http://"))
 			env.Setenv("LEASECTL_ROOT", "/"+filepath.Base(env.WorkDir)+"/")
+			env.Setenv("LEASECTL_DIAL_TIMEOUT", "1m") // a busy machine may keep an answer for longer than the default
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("EXAMPLES", examples)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -56,14 +57,14 @@ func newMany(tb testing.TB, n, payload int) *many {
 			tb.Fatal(err)
 		}
 	}
-	return &many{tb, map[string]string{"LEASECTL_ENDPOINTS": etcd.Endpoints()[0], "LEASECTL_CONTEXT": "none"}}
+	return &many{tb, map[string]string{"LEASECTL_ENDPOINTS": etcd.Endpoints()[0], "LEASECTL_CONTEXT": "none", "LEASECTL_DIAL_TIMEOUT": "1m"}}
 }
 
 // look runs a command and returns what it printed.
 func (m *many) look(args ...string) string {
 	m.tb.Helper()
 	var out, errOut bytes.Buffer
-	ctx, cancel := context.WithTimeout(m.tb.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(m.tb.Context(), clitest.Patience)
 	defer cancel()
 	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errOut, Getenv: func(name string) string { return m.env[name] }}
 	if code := run(ctx, a, newRoot(a, verbs(a)), args); code != 0 {

@@ -35,7 +35,7 @@ type crowd struct {
 // grow makes what is missing to n queues, each with jobs in all places and a worker, locks, elections and semaphores.
 func (c *crowd) grow(n int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), clitest.Patience)
 	defer cancel()
 	must := func(err error) {
 		c.t.Helper()
@@ -73,12 +73,12 @@ func (c *crowd) grow(n int) {
 // requests counts what a command sends, and which of it asks for a lease.
 func (c *crowd) requests(endpoint, args string) (all, leases int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(c.t.Context(), clitest.Patience)
 	defer cancel()
 	var rec etcdtest.Recorder
 	var out, errOut bytes.Buffer
 	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errOut, Getenv: func(name string) string {
-		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": contexts.None, "LEASECTL_ROOT": c.root}[name]
+		return map[string]string{"LEASECTL_ENDPOINTS": endpoint, "LEASECTL_CONTEXT": contexts.None, "LEASECTL_ROOT": c.root, "LEASECTL_DIAL_TIMEOUT": "1m"}[name]
 	}}
 	a.Settings.Dialing = append([]grpc.DialOption{}, rec.DialOptions()...)
 	if code := run(ctx, a, newRoot(a, verbs(a)), strings.Fields(args)); code != exit.OK {

@@ -28,7 +28,7 @@ func (s *station) copied(from, to string) {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		s.t.Fatal(err)
 	}
-	if err := member.Restart(s.within(time.Minute)); err != nil {
+	if err := member.Restart(s.within(clitest.Patience)); err != nil {
 		s.t.Fatal(err)
 	}
 }

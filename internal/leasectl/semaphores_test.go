@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -17,7 +16,7 @@ import (
 func holder(t *testing.T) (context.Context, *embedetcd.Cluster, *coord.Session) {
 	t.Helper()
 	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	t.Cleanup(cancel)
 	s, err := coord.OpenSession(ctx, etcdtest.NewClient(t, etcd.Endpoints()), coord.SessionConfig{Identity: "holder"})
 	if err != nil {

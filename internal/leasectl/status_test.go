@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -20,7 +19,7 @@ import (
 // lookAt runs a command against endpoints, with more of the environment.
 func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	a := &cli.App{In: strings.NewReader(""), Out: &out, Err: &errOut, Getenv: func(name string) string {
@@ -29,6 +28,8 @@ func lookAt(t *testing.T, endpoint string, env map[string]string, args ...string
 			return endpoint
 		case "LEASECTL_CONTEXT":
 			return contexts.None
+		case "LEASECTL_DIAL_TIMEOUT":
+			return "1m"
 		}
 		return env[name]
 	}}

@@ -76,7 +76,7 @@ func newStation(t *testing.T, etcd *embedetcd.Cluster) *station {
 	}
 	t.Cleanup(func() { client.Close() })
 	s.client = client
-	s.queue, err = workqueue.Open(s.within(time.Minute), client, workqueue.Config{Queue: testQueue, Root: s.root})
+	s.queue, err = workqueue.Open(s.within(clitest.Patience), client, workqueue.Config{Queue: testQueue, Root: s.root})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +96,11 @@ func (s *station) rewrite(id, old, now string) {
 		s.t.Fatal(err)
 	}
 	key := space.Queue(testQueue).Job(id)
-	resp, err := s.client.Get(s.within(time.Minute), key)
+	resp, err := s.client.Get(s.within(clitest.Patience), key)
 	if err != nil || len(resp.Kvs) != 1 || !strings.Contains(string(resp.Kvs[0].Value), old) {
 		s.t.Fatalf("job %s is not as it was enqueued: %v, %v", id, resp, err)
 	}
-	if _, err := s.client.Put(s.within(time.Minute), key, strings.Replace(string(resp.Kvs[0].Value), old, now, 1)); err != nil {
+	if _, err := s.client.Put(s.within(clitest.Patience), key, strings.Replace(string(resp.Kvs[0].Value), old, now, 1)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -117,7 +117,7 @@ func (s *station) enqueue(ids ...string) {
 	for i, id := range ids {
 		items[i] = workqueue.Params{ID: id}
 	}
-	results, err := s.queue.EnqueueBatch(s.within(time.Minute), items)
+	results, err := s.queue.EnqueueBatch(s.within(clitest.Patience), items)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (s *station) enqueue(ids ...string) {
 
 func (s *station) wait(id string) *workqueue.Job {
 	s.t.Helper()
-	j, err := s.queue.Wait(s.within(30*time.Second), id)
+	j, err := s.queue.Wait(s.within(clitest.Patience), id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -177,17 +177,17 @@ type worker struct {
 }
 
 // work starts leasectl work with flags and a shell script as its command, in the station's directory. Its session outlasts
-// moments in which a busy machine lets nobody run; a test of what comes when it is over has flags for a short one.
+// any time in which a busy machine lets nobody run; a test of what comes when it is over has flags for a short one.
 func (s *station) work(script string, flags ...string) *worker {
 	s.t.Helper()
-	args := append([]string{"work", testQueue, "--ttl", "10s"}, flags...)
+	args := append([]string{"work", testQueue, "--ttl", "1m"}, flags...)
 	return s.start(exec.Command("leasectl", append(args, "--", "/bin/sh", "-c", script)...))
 }
 
 func (s *station) start(cmd *exec.Cmd) *worker {
 	s.t.Helper()
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+s.endpoints, "LEASECTL_ROOT="+s.root)
+	cmd.Env = append(os.Environ(), "LEASECTL_ENDPOINTS="+s.endpoints, "LEASECTL_ROOT="+s.root, "LEASECTL_DIAL_TIMEOUT=1m")
 	w := &worker{t: s.t, cmd: cmd, stderr: clitest.NewLog(), stdout: clitest.NewLog(), done: make(chan struct{})}
 	cmd.Stderr, cmd.Stdout = w.stderr, w.stdout
 	if err := cmd.Start(); err != nil {
@@ -296,7 +296,7 @@ func testTwentyProcesses(t *testing.T, s *station) {
 		}
 	}
 	done := 0
-	for j, err := range s.queue.List(s.within(time.Minute), workqueue.Filter{}) {
+	for j, err := range s.queue.List(s.within(clitest.Patience), workqueue.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +316,7 @@ func testKilledWorker(t *testing.T, s *station) {
 	}
 	gone := s.heldFIFO("alive")
 	s.enqueue("j")
-	victim := s.work(`exec 3>alive; echo started >&2; exec sleep 1000`)
+	victim := s.work(`exec 3>alive; echo started >&2; exec sleep 1000`, "--ttl", "6s")
 	victim.says("started")
 	heir := s.work(`echo "taken over as attempt $LEASECTL_ATTEMPT"`, "--drain")
 	heir.says("session ")
@@ -386,10 +386,10 @@ func (s *station) tell(text string) {
 func testFirstSignal(t *testing.T, s *station, sig syscall.Signal) {
 	s.ask()
 	s.enqueue("running", "waiting")
-	w := s.work(`trap '' INT TERM; echo started >&2; read answer <go; echo "$answer"`)
+	w := s.work(`trap '' INT TERM; echo started >&2; read answer <go; echo "$answer"`, "--finish", "10m")
 	w.says("started")
 	w.signal(sig)
-	w.says("finishing 1 job within 5s; once more aborts")
+	w.says("finishing 1 job within 10m0s; once more aborts")
 	s.tell("drained\n")
 	if code := w.exit(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -489,7 +489,7 @@ func testLostEtcd(t *testing.T, s *station) {
 	s.endpoints = proxy.Endpoint()
 	gone := s.heldFIFO("alive")
 	s.enqueue("j")
-	w := s.work(`[ "$LEASECTL_ATTEMPT" = 1 ] || exit 0; exec 3>alive; echo started >&2; exec sleep 1000`, "--ttl", "2s")
+	w := s.work(`[ "$LEASECTL_ATTEMPT" = 1 ] || exit 0; exec 3>alive; echo started >&2; exec sleep 1000`, "--ttl", "6s")
 	w.says("started")
 	proxy.Refuse()
 	w.says("session LOST")

@@ -36,7 +36,7 @@ func Run(m interface{ Run() int }) int {
 // StartEtcd runs a cluster for the length of a test.
 func StartEtcd(t *testing.T, cfg embedetcd.Config) *embedetcd.Cluster {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	defer cancel()
 	c, err := embedetcd.Start(ctx, cfg)
 	if err != nil {

@@ -99,8 +99,8 @@ func TestUnreliableClaimEndsTheChild(t *testing.T) {
 
 // As long as it is renewed it does not.
 func TestRenewedClaimEndsNothing(t *testing.T) {
-	r := sh(`i=0; while [ $i -lt 30 ]; do sleep 0.02; i=$((i+1)); done; echo whole`)
-	out := r.Run(t.Context(), execjob.Job{Reliable: func() time.Duration { return 500 * time.Millisecond }})
+	r := sh(`i=0; while [ $i -lt 32 ]; do sleep 0.1; i=$((i+1)); done; echo whole`)
+	out := r.Run(t.Context(), execjob.Job{Reliable: func() time.Duration { return 3 * time.Second }})
 	if string(out.Result) != "whole\n" {
 		t.Errorf("outcome %+v, want the whole run", out)
 	}

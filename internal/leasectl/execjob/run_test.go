@@ -51,6 +51,10 @@ func TestMain(m *testing.M) {
 		r.Run(context.Background(), execjob.Job{})
 		return
 	}
+	// Under the race detector each of the guards would sleep for a second before it exits.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=20 no_huge_pages_for_shadow=0 "+os.Getenv("GORACE")); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 )
 
 func TestFirstSignalEndsTheContextSecondAborts(t *testing.T) {
@@ -21,7 +23,7 @@ func TestFirstSignalEndsTheContextSecondAborts(t *testing.T) {
 		}
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(clitest.Patience):
 			t.Fatalf("%v had no effect", sig)
 		}
 	}
