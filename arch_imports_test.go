@@ -34,9 +34,11 @@ var mayImport = map[string][]string{
 	"election":  {"coord", "internal/keyspace", "internal/etcdkv", "internal/lane", "internal/line", "internal/inside", "internal/usercode"},
 	"workqueue": slices.Concat(machinery, []string{"coord", "internal/mirror", "internal/job", "internal/ready", "internal/queue", "internal/inside", "internal/usercode"}),
 
+	"admin": slices.Concat(machinery, []string{"coord", "workqueue", "internal/job", "internal/queue", "internal/usercode"}),
+
 	"cmd/leasectl":      {"internal/leasectl"},
-	"internal/leasectl": {"workqueue", "internal/etcdkv", "internal/line", "internal/doctor", "internal/simulate"},
-	"internal/doctor":   slices.Concat(machinery, []string{"coord", "workqueue", "internal/line", "internal/leftover", inLeasectl + "escape", inLeasectl + "roles"}),
+	"internal/leasectl": {"workqueue", "admin", "internal/etcdkv", "internal/line", "internal/doctor", "internal/simulate"},
+	"internal/doctor":   slices.Concat(machinery, []string{"coord", "workqueue", "admin", "internal/line", "internal/leftover", inLeasectl + "escape", inLeasectl + "roles"}),
 
 	// Of leasectl, what all its nouns share, from the ground up.
 	inLeasectl + "escape":   {},
@@ -67,11 +69,11 @@ var mayImport = map[string][]string{
 	inLeasectl + "top":      {inLeasectl + "escape", "internal/simulate/report"},
 	inLeasectl + "desk":     nounOf("contexts", "filter", "look", "events", "jobs", "top"),
 	inLeasectl + "bench":    {"workqueue", "internal/keyspace", inLeasectl + "child"},
-	inLeasectl + "demo":     {"workqueue", "internal/keyspace", "internal/embedetcd", inLeasectl + "child"},
+	inLeasectl + "demo":     {"workqueue", "admin", "internal/keyspace", "internal/embedetcd", inLeasectl + "child"},
 	inLeasectl + "local":    slices.Concat(nounOf("bench", "demo", "child"), []string{"internal/simulate", "internal/embedetcd"}),
 	inLeasectl + "clitest":  {"internal/embedetcd"},
 
-	"internal/simulate": {"coord", "election", "workqueue", "internal/keyspace", "internal/embedetcd", "internal/faultproxy"},
+	"internal/simulate": {"coord", "election", "workqueue", "admin", "internal/keyspace", "internal/embedetcd", "internal/faultproxy"},
 	"internal/webui":    {"coord", "election", "workqueue"},
 
 	// Stand-ins and harnesses, for tests.
@@ -82,10 +84,10 @@ var mayImport = map[string][]string{
 	"internal/mutants":     {},
 	"internal/stubetcd":    {"internal/keyspace", "internal/etcdkv"},
 	"internal/faultkv":     {"internal/keyspace", "internal/etcdkv", "integration/etcdtest"},
-	"integration":          {"coord", "election", "workqueue", "internal/keyspace", "integration/etcdtest"},
+	"integration":          {"coord", "election", "workqueue", "admin", "internal/keyspace", "integration/etcdtest"},
 	"integration/etcdtest": {"internal/embedetcd", "internal/faultproxy"},
-	"integration/history":  {"coord", "election", "workqueue", "internal/keyspace"},
-	"examples":             {"coord", "election", "workqueue", "integration/etcdtest"},
+	"integration/history":  {"coord", "election", "workqueue", "admin", "internal/keyspace"},
+	"examples":             {"coord", "election", "workqueue", "admin", "integration/etcdtest"},
 }
 
 // machinery is what all that claims is made of.
@@ -95,7 +97,7 @@ const inLeasectl = "internal/leasectl/"
 
 // nounOf is what a noun of leasectl may import: the libraries, what all nouns share, and those packages of leasectl.
 func nounOf(more ...string) []string {
-	all := slices.Concat(machinery, []string{"coord", "workqueue"})
+	all := slices.Concat(machinery, []string{"coord", "workqueue", "admin"})
 	for _, name := range slices.Concat([]string{"escape", "exit", "output", "connect", "cli"}, more) {
 		all = append(all, inLeasectl+name)
 	}
@@ -110,7 +112,7 @@ var fileMayImport = map[string][]string{
 
 // libraries are the packages that users link into their own programs, so what
 // they pull in is what every user pays for.
-var libraries = []string{"coord", "election", "workqueue"}
+var libraries = []string{"coord", "election", "workqueue", "admin"}
 
 // libraryImports are the third-party packages that a library may import by
 // itself. "/..." admits the packages below as well.

@@ -8,7 +8,7 @@ import (
 )
 
 // documented are the packages whose every exported name has a doc comment.
-var documented = []string{"coord", "election", "workqueue", "integration/etcdtest"}
+var documented = []string{"coord", "election", "workqueue", "admin", "integration/etcdtest"}
 
 // surfaceLimits bounds the exported top-level names of a package, without
 // methods and fields. A small surface is a promise that can be kept.

@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -245,7 +246,7 @@ func TestWorkerStoppedPastItsLeaseInModeDispatch(t *testing.T) {
 	}
 	victim.signal(t, syscall.SIGTERM)
 	for found := false; !found; {
-		refusals, err := o.q.Refusals(bounded(t))
+		refusals, err := admin.Refusals(bounded(t), o.q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -116,7 +117,7 @@ func TestSurvives_03_WorkerStoppedPastItsLease(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for found := false; !found; {
-		refusals, err := q.Refusals(bounded(t))
+		refusals, err := admin.Refusals(bounded(t), q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -182,13 +183,13 @@ func hostileListings(t *testing.T, q *workqueue.Queue, cl *clientv3.Client, root
 	if good != 6 || bad < 3*len(junk) {
 		t.Errorf("listed %d jobs and reported %d records", good, bad)
 	}
-	if st, err := q.Stats(bounded(t)); err != nil || st.Jobs[workqueue.StateReady] != 0 {
+	if st, err := admin.Count(bounded(t), q); err != nil || st.Jobs[workqueue.StateReady] != 0 {
 		t.Errorf("stats: %+v, %v", st, err)
 	}
-	if broken, err := q.Undecodable(bounded(t)); err != nil || len(broken) < len(junk) {
+	if broken, err := admin.Undecodable(bounded(t), q); err != nil || len(broken) < len(junk) {
 		t.Errorf("%d records are reported, %v", len(broken), err)
 	}
-	if _, err := q.Refusals(bounded(t)); err != nil {
+	if _, err := admin.Refusals(bounded(t), q); err != nil {
 		t.Error(err)
 	}
 	store, err := etcdkv.NewStore(cl, root, nil)
@@ -250,7 +251,7 @@ func TestSecurityJunkThatMeansSomething(t *testing.T) {
 		_, err := cl.Put(bounded(t), root+"queues/q/config", value)
 		mustDo(t, err)
 		add(t, q, workqueue.Params{ID: name})
-		if _, err := q.Settings(bounded(t)); err == nil {
+		if _, err := admin.Settings(bounded(t), q); err == nil {
 			t.Errorf("%s: the config was read", name)
 		}
 		if err := q.Resume(bounded(t), workqueue.By{}); err == nil {

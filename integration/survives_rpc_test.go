@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -245,9 +246,9 @@ func useQueue(t *testing.T, cl *clientv3.Client, root, mode string) {
 	for _, err := range q.List(bounded(t), workqueue.Filter{}) {
 		mustDo(t, err)
 	}
-	_, err = q.Stats(bounded(t))
+	_, err = admin.Count(bounded(t), q)
 	mustDo(t, err)
-	_, err = q.Refusals(bounded(t))
+	_, err = admin.Refusals(bounded(t), q)
 	mustDo(t, err)
 	stop()
 	mustDo(t, <-ran)

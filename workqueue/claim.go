@@ -58,14 +58,14 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 	for spread := 1; ; spread = min(2*spread, ready.HeadWindow) {
 		c, ok := q.core.Index.First(rand.IntN(spread), ask)
 		if !ok {
-			return nil, fmt.Errorf("claim from %s: %w", q.core.Name, ErrEmpty)
+			return nil, fmt.Errorf("claim from %s: %w", q.core.Name(), ErrEmpty)
 		}
 		claim, err := q.take(ctx, s, c)
 		if claim != nil && claim.payloadLost {
 			e := claim.failure(errPayloadLost)
 			if err := claim.close(ctx, e, job.JoinedOps{}); !isClosed(err) {
 				claim.leaveTo(e) // the caller never has it
-				return nil, fmt.Errorf("claim from %s: %w", q.core.Name, err)
+				return nil, fmt.Errorf("claim from %s: %w", q.core.Name(), err)
 			}
 			continue
 		}
@@ -73,7 +73,7 @@ func (q *Queue) Claim(ctx context.Context, s *coord.Session) (*Claim, error) {
 			return claim, err
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("claim from %s: %w", q.core.Name, context.Cause(ctx))
+			return nil, fmt.Errorf("claim from %s: %w", q.core.Name(), context.Cause(ctx))
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (q *Queue) claimTxn(c ready.Candidate, n job.Next, me job.Owner, progress i
 // progress, nor when sessions ended in numbers. The progress revision that it
 // returns joins the Txn's compares.
 func (q *Queue) judgeLoss(ctx context.Context, c ready.Candidate, e *job.Event) (progress int64, err error) {
-	resp, err := q.core.Store.Get(ctx, q.core.Keys.Progress(c.Record.ID))
+	resp, err := q.core.Store.Get(ctx, q.core.Keys().Progress(c.Record.ID))
 	if err != nil {
 		return 0, fmt.Errorf("read progress of job %s: %w", c.Record.ID, err)
 	}
@@ -236,8 +236,8 @@ func (q *Queue) claimed(try *claimTry, n job.Next, r lane.Result) (*Claim, error
 func (q *Queue) newClaim(s *coord.Session, at job.Snapshot) *Claim {
 	c := &Claim{
 		q: q, session: s, at: at,
-		fence:    coord.Fence{Key: q.core.Keys.Job(at.Record.ID), Token: coord.Token(at.Rev), Nonce: at.Record.Nonce},
-		job:      view(at.Record, q.core.Name, job.InJobs, at.Rev, time.Now(), func(string, int64) bool { return true }),
+		fence:    coord.Fence{Key: q.core.Keys().Job(at.Record.ID), Token: coord.Token(at.Rev), Nonce: at.Record.Nonce},
+		job:      view(at.Record, q.core.Name(), job.InJobs, at.Rev, time.Now(), func(string, int64) bool { return true }),
 		unfollow: func() {},
 	}
 	c.life, c.end = context.WithCancelCause(context.Background())

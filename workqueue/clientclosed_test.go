@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -139,7 +140,7 @@ func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
 		"elect":             func() error { _, err := election.New(client, election.Config{Name: "e", Root: root}); return err },
 		"names of queues":   func() error { _, err := queues.Names(ctx); return err },
 		"list of queues":    func() error { return firstOf(queues.List(ctx, []string{"q"}, workqueue.Filter{})) },
-		"counts of queues":  func() error { return firstOf(queues.Stats(ctx, []string{"q"}, time.Time{})) },
+		"counts of queues":  func() error { return firstOf(admin.CountAll(ctx, queues, []string{"q"}, time.Time{})) },
 		"enqueue":           func() error { _, err := q.Enqueue(ctx, workqueue.Params{}); return err },
 		"enqueue elsewhere": func() error { _, err := fresh.Enqueue(ctx, workqueue.Params{}); return err },
 		"enqueue many": func() error {
@@ -150,9 +151,9 @@ func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
 		"list":          func() error { return firstError(q, workqueue.Filter{}) },
 		"wait":          func() error { _, err := q.Wait(ctx, "open"); return err },
 		"wait empty":    func() error { return fresh.WaitEmpty(ctx) },
-		"stats":         func() error { _, err := q.Stats(ctx); return err },
-		"undecodable":   func() error { _, err := fresh.Undecodable(ctx); return err },
-		"refusals":      func() error { _, err := q.Refusals(ctx); return err },
+		"stats":         func() error { _, err := admin.Count(ctx, q); return err },
+		"undecodable":   func() error { _, err := admin.Undecodable(ctx, fresh); return err },
+		"refusals":      func() error { _, err := admin.Refusals(ctx, q); return err },
 		"claim":         func() error { _, err := fresh.Claim(ctx, s); return err },
 		"claim again":   func() error { _, err := q.Claim(ctx, s); return err },
 		"cancel":        func() error { _, err := q.Cancel(ctx, "open", workqueue.By{}); return err },
@@ -169,7 +170,7 @@ func TestNothingHangsOnceTheClientIsClosed(t *testing.T) {
 		"a new session": func() error { _, err := member.Session(ctx); return err },
 		"close session": func() error { return s.Close(ctx) },
 		"import": func() error {
-			return q.ImportBatch(ctx, [][]byte{[]byte(`{"v":1,"where":"jobs","queue":"q","record":{"v":1,"id":"x","born":"b"}}`)}, false, workqueue.By{})[0]
+			return admin.Import(ctx, q, [][]byte{[]byte(`{"v":1,"where":"jobs","queue":"q","record":{"v":1,"id":"x","born":"b"}}`)}, false, workqueue.By{})[0]
 		},
 	} {
 		if err := soon(t, name, call); err == nil {

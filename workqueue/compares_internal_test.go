@@ -351,7 +351,7 @@ func TestALostSessionDoesNotRegister(t *testing.T) {
 	client, q, s := openServed(t)
 	w := &Worker{q: q, cfg: WorkerConfig{}.withDefaults()}
 	registered := func() bool {
-		resp, err := client.Get(t.Context(), q.core.Keys.Worker(s.ID()))
+		resp, err := client.Get(t.Context(), q.core.Keys().Worker(s.ID()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +361,7 @@ func TestALostSessionDoesNotRegister(t *testing.T) {
 	if err != nil || !registered() {
 		t.Errorf("registered: %v, %v", registered(), err)
 	}
-	for _, key := range []string{q.core.Keys.Worker(s.ID()), q.core.Store.Keys().Session(s.ID())} {
+	for _, key := range []string{q.core.Keys().Worker(s.ID()), q.core.Store.Keys().Session(s.ID())} {
 		if _, err := client.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -140,7 +141,7 @@ func TestCompleteWithOfALateOwner(t *testing.T) {
 	mine := etcdtest.Root(t)
 	d.add(workqueue.Params{ID: "x"})
 	c := d.claim()
-	if _, err := d.q.BreakClaim(bounded(t), "x", workqueue.By{Actor: "ann"}); err != nil {
+	if _, err := admin.BreakClaim(bounded(t), d.q, "x", workqueue.By{Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	err := c.CompleteWith(bounded(t), []byte("late"), clientv3.OpPut(mine+"a", "1"))

@@ -34,9 +34,9 @@ func (q *Queue) Pause(ctx context.Context, by By) error { return q.setPaused(ctx
 func (q *Queue) Resume(ctx context.Context, by By) error { return q.setPaused(ctx, false, by) }
 
 func (q *Queue) setPaused(ctx context.Context, paused bool, by By) error {
-	what := "pause queue " + q.core.Name
+	what := "pause queue " + q.core.Name()
 	if !paused {
-		what = "resume queue " + q.core.Name
+		what = "resume queue " + q.core.Name()
 	}
 	return q.core.Change(ctx, what, by.inner(), func(c *job.QueueConfig) error {
 		if c.At.IsZero() || c.Paused != paused { // else it has been so since then
@@ -61,9 +61,9 @@ const (
 // everything runs is safe.
 func (q *Queue) SetMode(ctx context.Context, mode string, by By) error {
 	if mode != ModeClaim && mode != ModeDispatch {
-		return fmt.Errorf("set mode of queue %s: %w", q.core.Name, &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
+		return fmt.Errorf("set mode of queue %s: %w", q.core.Name(), &coord.InputError{Field: "mode", Value: mode, Reason: "it is claim or dispatch"})
 	}
-	return q.core.Change(ctx, "set mode of queue "+q.core.Name, by.inner(), func(c *job.QueueConfig) error {
+	return q.core.Change(ctx, "set mode of queue "+q.core.Name(), by.inner(), func(c *job.QueueConfig) error {
 		c.Mode = mode
 		if mode == ModeClaim {
 			c.Mode = ""

@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/integration/etcdtest"
@@ -135,7 +136,7 @@ func TestCutOffWorkerInModeDispatch(t *testing.T) {
 		t.Errorf("got %+v, want a refusal", s)
 	}
 	until(t, cl, root, "evidence is kept", func() bool {
-		found, err := q.Refusals(bounded(t))
+		found, err := admin.Refusals(bounded(t), q)
 		return err == nil && found["j0"].Verb == "complete" && found["j0"].Size == len("late")
 	})
 	if j := wait(t, q, "j0"); string(j.Result) != "good" || !strings.HasSuffix(trail(j), "completed") {

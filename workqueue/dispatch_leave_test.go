@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -228,7 +229,7 @@ func TestJobsTakenFromAnInbox(t *testing.T) {
 	if err := q.Pause(bounded(t), tester); err != nil { // or it would be assigned again at once
 		t.Fatal(err)
 	}
-	if _, err := q.BreakClaim(bounded(t), "j0", tester); err != nil { // it runs
+	if _, err := admin.BreakClaim(bounded(t), q, "j0", tester); err != nil { // it runs
 		t.Fatal(err)
 	}
 	if got := receive(t, causes, "the handler of the broken claim stops"); !errors.Is(got, coord.ErrFenced) {
@@ -241,7 +242,7 @@ func TestJobsTakenFromAnInbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, openAt(t, cl, workqueue.Config{Root: root}), workqueue.WorkerConfig{Concurrency: 4}, counting(&tally{}))
-	if _, err := q.BreakClaim(bounded(t), "j2", tester); err != nil {
+	if _, err := admin.BreakClaim(bounded(t), q, "j2", tester); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, causes, "the handler of the other broken claim stops")

@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/election"
 	"github.com/leasekit/leasekit/workqueue"
@@ -298,7 +299,7 @@ func TestWaitEmptyInModeDispatch(t *testing.T) {
 	if err := q.WaitEmpty(bounded(t)); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := q.Stats(bounded(t)); err != nil || s.Jobs[workqueue.StateDone] != 5 || s.Mode != "dispatch" || s.Workers != 1 {
+	if s, err := admin.Count(bounded(t), q); err != nil || s.Jobs[workqueue.StateDone] != 5 || s.Mode != "dispatch" || s.Workers != 1 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -31,7 +32,7 @@ func TestEdit(t *testing.T) {
 	d.add(workqueue.Params{ID: "x", Payload: []byte("small"), Kind: "k", RunAt: later, Labels: map[string]string{"a": "1"}, MaxAttempts: 3})
 	born := get(t, d.q, "x").Born
 	for _, payload := range [][]byte{bigPayload, []byte("small again"), bytes.Repeat([]byte("q"), 3000), {}} {
-		j, err := d.q.Edit(bounded(t), "x", payloadIs(payload), ann)
+		j, err := admin.Edit(bounded(t), d.q, "x", payloadIs(payload), ann)
 		got := get(t, d.q, "x")
 		if err != nil || !bytes.Equal(got.Payload, payload) || !bytes.Equal(j.Payload, payload) || got.PayloadSize != len(payload) || j.Revision != got.Revision {
 			t.Fatalf("%d bytes: %+v, %+v, %v", len(payload), j, got, err)
@@ -40,7 +41,7 @@ func TestEdit(t *testing.T) {
 			t.Errorf("%d bytes: they lie beside: %v", len(payload), beside)
 		}
 	}
-	j, err := d.q.Edit(bounded(t), "x", func(p *workqueue.Params) error {
+	j, err := admin.Edit(bounded(t), d.q, "x", func(p *workqueue.Params) error {
 		if p.Kind != "k" || p.MaxAttempts != 3 || !p.RunAt.Equal(later) {
 			t.Errorf("it is shown as %+v", p)
 		}
@@ -77,7 +78,7 @@ func TestEdit(t *testing.T) {
 	} {
 		by := ann
 		by.Revision = tc.rev
-		if _, err := d.q.Edit(bounded(t), tc.id, tc.edit, by); !errors.Is(err, tc.want) {
+		if _, err := admin.Edit(bounded(t), d.q, tc.id, tc.edit, by); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
 	}
@@ -90,11 +91,14 @@ func TestEdit(t *testing.T) {
 func TestRepairsOfAClaimedJob(t *testing.T) {
 	for name, do := range map[string]func(d *desk, by workqueue.By) error{
 		"edit": func(d *desk, by workqueue.By) error {
-			_, err := d.q.Edit(bounded(t), "x", payloadIs(bigPayload), by)
+			_, err := admin.Edit(bounded(t), d.q, "x", payloadIs(bigPayload), by)
 			return err
 		},
-		"move":   func(d *desk, by workqueue.By) error { _, err := d.q.Move(bounded(t), "x", "r", by); return err },
-		"delete": func(d *desk, by workqueue.By) error { _, err := d.q.Delete(bounded(t), "x", by); return err },
+		"move": func(d *desk, by workqueue.By) error {
+			_, err := admin.Move(bounded(t), d.q, "x", "r", by)
+			return err
+		},
+		"delete": func(d *desk, by workqueue.By) error { _, err := admin.Delete(bounded(t), d.q, "x", by); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, workqueue.Config{})
@@ -135,7 +139,7 @@ func TestMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := get(t, d.q, "x/1")
-	j, err := d.q.Move(bounded(t), "x/1", "r", ann)
+	j, err := admin.Move(bounded(t), d.q, "x/1", "r", ann)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +169,7 @@ func TestMove(t *testing.T) {
 	}
 
 	d.dead(workqueue.Params{ID: "dead", Payload: bigPayload})
-	if j, err := d.q.Move(bounded(t), "dead", "r", ann); err != nil || j.State != workqueue.StateDead {
+	if j, err := admin.Move(bounded(t), d.q, "dead", "r", ann); err != nil || j.State != workqueue.StateDead {
 		t.Errorf("a dead letter: %+v, %v", j, err)
 	}
 	if j, err := to.Requeue(bounded(t), "dead", ann); err != nil || j.State != workqueue.StateReady || !bytes.Equal(get(t, to, "dead").Payload, bigPayload) {
@@ -183,7 +187,7 @@ func TestMove(t *testing.T) {
 		"nobody":             {"nobody", "r", workqueue.ErrNotFound},
 		"one that is done":   {"done", "r", workqueue.ErrNotApplicable},
 	} {
-		if _, err := d.q.Move(bounded(t), tc.id, tc.to, ann); !errors.Is(err, tc.want) {
+		if _, err := admin.Move(bounded(t), d.q, tc.id, tc.to, ann); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %v, want %v", name, err, tc.want)
 		}
 	}
@@ -197,33 +201,33 @@ func TestDeleteAndRemove(t *testing.T) {
 	if err := d.q.Pause(bounded(t), ann); err != nil {
 		t.Fatal(err)
 	}
-	settings, err := d.q.Settings(bounded(t))
+	settings, err := admin.Settings(bounded(t), d.q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	by := workqueue.By{Actor: "ann", Revision: settings.Revision}
 	for id, state := range map[string]workqueue.State{"dead": workqueue.StateDead, "done": workqueue.StateDone, "open": workqueue.StateReady} {
-		if err := d.q.Remove(bounded(t), by); !errors.Is(err, workqueue.ErrNotApplicable) {
+		if err := admin.Remove(bounded(t), d.q, by); !errors.Is(err, workqueue.ErrNotApplicable) {
 			t.Errorf("with jobs in it: got %v", err)
 		}
 		stale := workqueue.By{Revision: 1}
-		if _, err := d.q.Delete(bounded(t), id, stale); !errors.Is(err, workqueue.ErrConflict) {
+		if _, err := admin.Delete(bounded(t), d.q, id, stale); !errors.Is(err, workqueue.ErrConflict) {
 			t.Errorf("%s, moved: got %v", id, err)
 		}
-		if j, err := d.q.Delete(bounded(t), id, ann); err != nil || j.State != state {
+		if j, err := admin.Delete(bounded(t), d.q, id, ann); err != nil || j.State != state {
 			t.Errorf("%s: got %+v, %v", id, j, err)
 		}
 		if at := d.places(id); len(at) > 0 {
 			t.Errorf("%s: left behind: %q", id, at)
 		}
-		if _, err := d.q.Delete(bounded(t), id, ann); !errors.Is(err, workqueue.ErrNotFound) {
+		if _, err := admin.Delete(bounded(t), d.q, id, ann); !errors.Is(err, workqueue.ErrNotFound) {
 			t.Errorf("%s, again: got %v", id, err)
 		}
 	}
-	if err := d.q.Remove(bounded(t), workqueue.By{Revision: 1}); !errors.Is(err, workqueue.ErrConflict) {
+	if err := admin.Remove(bounded(t), d.q, workqueue.By{Revision: 1}); !errors.Is(err, workqueue.ErrConflict) {
 		t.Errorf("with another config: got %v", err)
 	}
-	if err := d.q.Remove(bounded(t), by); err != nil {
+	if err := admin.Remove(bounded(t), d.q, by); err != nil {
 		t.Error(err)
 	}
 	if names, err := (workqueue.Queues{Client: d.client, Root: d.root}).Names(bounded(t)); err != nil || len(names) > 0 {

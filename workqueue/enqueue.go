@@ -60,14 +60,6 @@ func (p Params) description() job.Description {
 	}
 }
 
-// paramsOf makes Params of what a record is made of.
-func paramsOf(d job.Description) Params {
-	return Params{
-		ID: d.ID, Kind: d.Kind, Payload: d.Payload, Priority: d.Priority, RunAt: d.RunAt, Timeout: d.Timeout,
-		MaxAttempts: d.MaxAttempts, MaxLosses: d.MaxLosses, AtMostOnce: d.AtMostOnce, Labels: d.Labels, Trace: d.Trace,
-	}
-}
-
 // EnqueueResult is the outcome of one item of a batch.
 type EnqueueResult struct {
 	// Job is the new job, nil when Err is not.
@@ -86,7 +78,7 @@ type EnqueueResult struct {
 func (q *Queue) Enqueue(ctx context.Context, p Params) (*Job, error) {
 	e, err := q.begin(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
+		return nil, fmt.Errorf("enqueue to %s: %w", q.core.Name(), err)
 	}
 	return e.finish(ctx)
 }
@@ -104,10 +96,10 @@ const (
 // they share a priority.
 func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResult, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("enqueue batch to %s: %w", q.core.Name, err)
+		return nil, fmt.Errorf("enqueue batch to %s: %w", q.core.Name(), err)
 	}
 	if err := q.core.Backlog.Check(q.core); err != nil {
-		return nil, fmt.Errorf("enqueue batch to %s: %w", q.core.Name, err)
+		return nil, fmt.Errorf("enqueue batch to %s: %w", q.core.Name(), err)
 	}
 	results := make([]EnqueueResult, len(items))
 	for start, end := 0, 0; start < len(items); start = end {
@@ -115,7 +107,7 @@ func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResu
 		for bytes := 0; end < len(items) && len(begun) < batchInFlight && bytes < batchBytes; end++ {
 			e, err := q.begin(ctx, items[end])
 			if err != nil {
-				results[end].Err = fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
+				results[end].Err = fmt.Errorf("enqueue to %s: %w", q.core.Name(), err)
 			}
 			begun = append(begun, e)
 			bytes += len(items[end].Payload)
@@ -136,11 +128,11 @@ func (q *Queue) EnqueueBatch(ctx context.Context, items []Params) ([]EnqueueResu
 func (q *Queue) EnqueueOps(p Params) (id string, cmps []clientv3.Cmp, ops []clientv3.Op, err error) {
 	e, err := q.prepare(p)
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
+		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.core.Name(), err)
 	}
 	txn, err := q.core.Txns.Enqueue(e.record, p.Payload, job.EnqueueSeen{})
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.core.Name, err)
+		return "", nil, nil, fmt.Errorf("enqueue to %s: %w", q.core.Name(), err)
 	}
 	return e.record.ID, txn.If, txn.Then, nil
 }
@@ -154,7 +146,7 @@ type enqueueing struct {
 }
 
 func (q *Queue) prepare(p Params) (*enqueueing, error) {
-	if err := p.validate(q.cfg.MaxPayload); err != nil {
+	if err := p.validate(q.core.MaxPayload); err != nil {
 		return nil, err
 	}
 	return &enqueueing{q: q, p: p, record: job.New(p.description(), q.core.Seq.Add(1), time.Now())}, nil
@@ -184,7 +176,7 @@ func (q *Queue) begin(ctx context.Context, p Params) (*enqueueing, error) {
 func (e *enqueueing) finish(ctx context.Context) (*Job, error) {
 	job, err := e.settle(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("enqueue job %s to %s: %w", e.record.ID, e.q.core.Name, err)
+		return nil, fmt.Errorf("enqueue job %s to %s: %w", e.record.ID, e.q.core.Name(), err)
 	}
 	return job, nil
 }
@@ -197,7 +189,7 @@ func (e *enqueueing) settle(ctx context.Context) (*Job, error) {
 			return nil, err
 		}
 		if r.Succeeded {
-			job := view(e.record, e.q.core.Name, job.InJobs, r.Revision, time.Now(), queue.Nobody)
+			job := view(e.record, e.q.core.Name(), job.InJobs, r.Revision, time.Now(), queue.Nobody)
 			job.Payload, job.PayloadSize = e.p.Payload, len(e.p.Payload)
 			return job, nil
 		}
@@ -231,7 +223,7 @@ func (e *enqueueing) judge(ctx context.Context, live, done, dead *mvccpb.KeyValu
 			if derr != nil {
 				return seen, fmt.Errorf("%w, but it cannot be read: %w", ErrExists, derr)
 			}
-			return seen, &ExistsError{Job: view(r, e.q.core.Name, old.where, old.kv.ModRevision, time.Now(), e.q.core.PresumedAlive(ctx))}
+			return seen, &ExistsError{Job: view(r, e.q.core.Name(), old.where, old.kv.ModRevision, time.Now(), e.q.core.PresumedAlive(ctx))}
 		}
 		switch old.where {
 		case job.InDone:

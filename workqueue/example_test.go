@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -238,7 +239,7 @@ func ExampleClaim_IdempotencyKey() {
 	first := claim()
 	charge("first owner", first)
 	// It loses its claim before it can tell: here somebody takes it away.
-	if _, err := q.BreakClaim(ctx, "invoice-1", workqueue.By{Actor: "ops", Reason: "hangs"}); err != nil {
+	if _, err := admin.BreakClaim(ctx, q, "invoice-1", workqueue.By{Actor: "ops", Reason: "hangs"}); err != nil {
 		log.Fatal(err)
 	}
 	second := claim()

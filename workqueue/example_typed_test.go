@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -125,7 +126,7 @@ func ExampleQueue_SetMode() {
 	if err := q.SetMode(ctx, workqueue.ModeDispatch, by); err != nil {
 		log.Fatal(err)
 	}
-	stats, err := q.Stats(ctx)
+	stats, err := admin.Count(ctx, q)
 	if err != nil {
 		log.Fatal(err)
 	}

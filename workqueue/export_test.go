@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -73,16 +74,16 @@ func (e *exportStage) change() {
 	e.t.Helper()
 	ctx, other := bounded(e.t), bytes.ToUpper(bigPayload)
 	edit := func(id string, payload []byte) {
-		e.must(then(e.q.Edit(ctx, id, func(p *workqueue.Params) error { p.Payload = payload; return nil }, tester)))
+		e.must(then(admin.Edit(ctx, e.q, id, func(p *workqueue.Params) error { p.Payload = payload; return nil }, tester)))
 	}
 	edit("edited", other)
 	edit(together[7], other)
 	edit("small", []byte("other"))
-	e.must(then(e.q.Delete(ctx, "deleted", tester)))
-	e.must(then(e.q.Delete(ctx, "again", tester)))
+	e.must(then(admin.Delete(ctx, e.q, "deleted", tester)))
+	e.must(then(admin.Delete(ctx, e.q, "again", tester)))
 	enqueue(e.t, e.q, workqueue.Params{ID: "again", Payload: other})
 	e.must(then(e.q.Cancel(ctx, "cancelled", tester)))
-	e.must(then(e.q.Move(ctx, "moved", "other", tester)))
+	e.must(then(admin.Move(ctx, e.q, "moved", "other", tester)))
 	e.must(then(e.q.Requeue(ctx, "buried", tester)))
 	e.must(e.held.Checkpoint(ctx, []byte(`"two"`)))
 }
@@ -113,7 +114,7 @@ func TestASlowExportTellsTheTruth(t *testing.T) {
 	e := newExportStage(t)
 	before := byID(t, export(t, e.q))
 	lines, wrong := [][]byte(nil), []string(nil)
-	for line, err := range e.q.Export(bounded(t)) {
+	for line, err := range admin.Export(bounded(t), e.q) {
 		switch {
 		case errors.Is(err, workqueue.ErrConflict):
 			wrong = append(wrong, strings.TrimPrefix(strings.Split(err.Error(), ":")[0], "export job "))

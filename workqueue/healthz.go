@@ -19,10 +19,10 @@ func (w *Worker) Healthz(*http.Request) error {
 	case !serving:
 		return nil
 	case s == nil:
-		return fmt.Errorf("worker of %s: it has no session", w.q.core.Name)
+		return fmt.Errorf("worker of %s: it has no session", w.q.core.Name())
 	}
 	if err := s.Healthz(); err != nil {
-		return fmt.Errorf("worker of %s: session: %w", w.q.core.Name, err)
+		return fmt.Errorf("worker of %s: session: %w", w.q.core.Name(), err)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestAClaimHearsOfAnotherHistory(t *testing.T) {
 	}
 	for _, before := range []bool{true, false} { // is it followed
 		x := ready.NewIndex(txns.Space, "q")
-		q := &Queue{core: &queue.Core{Name: "q", Keys: txns.Keys, Index: x}}
+		q := &Queue{core: &queue.Core{Txns: txns, Index: x}}
 		c := q.newClaim(nil, job.Snapshot{Record: r, Where: job.InJobs, Rev: 10})
 		x.FeedJobs().Reset([]*mvccpb.KeyValue{mine}, 10)
 		if before {
@@ -87,7 +87,7 @@ func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := client.Put(t.Context(), q.core.Keys.Job(r.ID), string(value))
+	resp, err := client.Put(t.Context(), q.core.Keys().Job(r.ID), string(value))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -28,10 +29,10 @@ func TestImpossibleCountsAreNotWorked(t *testing.T) {
 		enqueue(t, d.q, workqueue.Params{ID: "good" + itoa(i)})
 		wait(t, d.q, "good"+itoa(i))
 	}
-	if unread, err := d.q.Undecodable(bounded(t)); err != nil || len(unread) != 1 || worked.get("evil") != 0 {
+	if unread, err := admin.Undecodable(bounded(t), d.q); err != nil || len(unread) != 1 || worked.get("evil") != 0 {
 		t.Errorf("got %v, %v; it was worked %d times", unread, err, worked.get("evil"))
 	}
-	if _, err := d.q.Salvage(bounded(t), "evil", workqueue.By{Actor: "ann", Revision: rev}); err != nil {
+	if _, err := admin.Salvage(bounded(t), d.q, "evil", workqueue.By{Actor: "ann", Revision: rev}); err != nil {
 		t.Fatal(err)
 	}
 	if j := get(t, d.q, "evil"); j.State != workqueue.StateDead || j.Failures != 0 || j.Attempt != 0 {

@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -62,7 +63,7 @@ func busyQueue(t *testing.T, root string) *workqueue.Queue {
 
 func export(t *testing.T, q *workqueue.Queue) (lines [][]byte) {
 	t.Helper()
-	for line, err := range q.Export(bounded(t)) {
+	for line, err := range admin.Export(bounded(t), q) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,7 @@ func TestExportAndImportRoundTrip(t *testing.T) {
 	}
 	cl, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)+"other/"
 	to := openAt(t, cl, workqueue.Config{Root: root})
-	wantImported(t, to.ImportBatch(bounded(t), lines, false, workqueue.By{Actor: "ana"}))
+	wantImported(t, admin.Import(bounded(t), to, lines, false, workqueue.By{Actor: "ana"}))
 	again := export(t, to)
 	if len(again) != len(lines) {
 		t.Fatalf("came back as %d lines", len(again))
@@ -118,9 +119,9 @@ func TestImportAgain(t *testing.T) {
 	cl, root := etcdtest.Shared(t).Client(t), etcdtest.Root(t)+"other/"
 	to := openAt(t, cl, workqueue.Config{Root: root})
 	by := workqueue.By{Actor: "ana"}
-	wantImported(t, to.ImportBatch(bounded(t), lines[:15], false, by))
+	wantImported(t, admin.Import(bounded(t), to, lines[:15], false, by))
 	for _, replace := range []bool{false, true} {
-		errs := to.ImportBatch(bounded(t), lines, replace, by)
+		errs := admin.Import(bounded(t), to, lines, replace, by)
 		for i, err := range errs {
 			var exists *workqueue.ExistsError
 			switch imported := i < 15 || replace; {
@@ -152,12 +153,12 @@ func TestImportOverOtherJobs(t *testing.T) {
 	c := claim(t, cl, root, to, session(t, cl, root))
 	by := workqueue.By{Actor: "ana"}
 
-	for i, err := range to.ImportBatch(bounded(t), lines, false, by) {
+	for i, err := range admin.Import(bounded(t), to, lines, false, by) {
 		if !errors.Is(err, workqueue.ErrExists) {
 			t.Errorf("line %d: %v, want that it exists", i, err)
 		}
 	}
-	errs := to.ImportBatch(bounded(t), lines, true, by)
+	errs := admin.Import(bounded(t), to, lines, true, by)
 	if errs[0] != nil || !errors.Is(errs[1], workqueue.ErrExists) {
 		t.Errorf("replacing: %v; want the open one replaced and the claimed one left", errs)
 	}
@@ -177,7 +178,7 @@ func TestExportOfAClaimedJob(t *testing.T) {
 	enqueue(t, from, workqueue.Params{ID: "j"})
 	claim(t, cl, root+"from/", from, session(t, cl, root+"from/"))
 	to := openAt(t, cl, workqueue.Config{Root: root})
-	wantImported(t, to.ImportBatch(bounded(t), export(t, from), false, workqueue.By{Actor: "ana", Reason: "new cluster"}))
+	wantImported(t, admin.Import(bounded(t), to, export(t, from), false, workqueue.By{Actor: "ana", Reason: "new cluster"}))
 	j, err := to.Get(bounded(t), "j")
 	if err != nil || j.State != workqueue.StateReady || j.Attempt != 1 {
 		t.Fatalf("got %+v, %v", j, err)
@@ -208,7 +209,7 @@ func TestImportRefusesBadLines(t *testing.T) {
 	for _, l := range lines {
 		raw = append(raw, []byte(l))
 	}
-	for i, err := range q.ImportBatch(bounded(t), raw, true, workqueue.By{Actor: "ana"}) {
+	for i, err := range admin.Import(bounded(t), q, raw, true, workqueue.By{Actor: "ana"}) {
 		if !errors.Is(err, coord.ErrInvalid) {
 			t.Errorf("%q: got %v, want %v", lines[i], err, coord.ErrInvalid)
 		}

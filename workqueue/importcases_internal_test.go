@@ -29,11 +29,11 @@ func restoring(state string, bare bool, over string) func(w *world) (etcdkv.Txn,
 		}
 		r, where := jobtest.In(state)
 		r.Nonce = keyspace.NewNonce()
-		im := &importing{record: r, where: where, lease: w.lease}
+		im := &job.Imported{Record: r, Where: where}
 		if where != job.InDone && !bare {
 			r.Beside = 3
-			im.line.Payload, im.note = []byte("pay"), `{"w":"`+middleNonce+`"}`
+			im.Payload, im.Note = []byte("pay"), `{"w":"`+middleNonce+`"}`
 		}
-		return w.Restore(im.restored(), seen)
+		return w.Restore(im.Restored(w.lease), seen)
 	}
 }

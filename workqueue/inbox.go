@@ -57,7 +57,7 @@ var _, _ mirror.Sink = (*inbox)(nil), ownEntry{}
 
 func newInbox(q *Queue, s *coord.Session) *inbox {
 	return &inbox{
-		keys: q.core.Keys, sid: s.ID(), prefix: q.core.Keys.Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
+		keys: q.core.Keys(), sid: s.ID(), prefix: q.core.Keys().Inbox(s.ID()), entries: map[string]*inboxEntry{}, changed: make(chan struct{}, 1),
 		keep: func(at job.Snapshot) {
 			// A session that is over keeps nothing: its lease ends the claim.
 			_ = inside.Of(s).Keep(at.Record.Nonce, func(ctx context.Context) error {
@@ -279,7 +279,7 @@ func (q *Queue) claimAssigned(ctx context.Context, s *coord.Session, at job.Snap
 	if listed || at.Record.Beside > 0 || at.Record.Attempt > 1 {
 		id := at.Record.ID
 		resp, err := q.core.Store.Read(ctx, clientv3.OpGet(c.fence.Key),
-			clientv3.OpGet(q.core.Keys.Payload(id)), clientv3.OpGet(q.core.Keys.Progress(id)))
+			clientv3.OpGet(q.core.Keys().Payload(id)), clientv3.OpGet(q.core.Keys().Progress(id)))
 		if err != nil {
 			return nil, fmt.Errorf("read job %s: %w", id, err)
 		}

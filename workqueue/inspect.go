@@ -21,7 +21,7 @@ import (
 func (q *Queue) Get(ctx context.Context, id string) (*Job, error) {
 	j, _, err := q.look(ctx, id, 0, true)
 	if err != nil {
-		return nil, fmt.Errorf("get job %s of %s: %w", id, q.core.Name, err)
+		return nil, fmt.Errorf("get job %s of %s: %w", id, q.core.Name(), err)
 	}
 	return j, nil
 }
@@ -47,7 +47,7 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) 
 		return nil, looked{}, err
 	}
 	asOf := clientv3.WithRev(at)
-	l, resp, err := q.core.FindAt(ctx, at, id, clientv3.OpGet(q.core.Keys.Payload(id), asOf), clientv3.OpGet(q.core.Keys.Progress(id), asOf))
+	l, resp, err := q.core.FindAt(ctx, at, id, clientv3.OpGet(q.core.Keys().Payload(id), asOf), clientv3.OpGet(q.core.Keys().Progress(id), asOf))
 	if err != nil {
 		return nil, looked{}, err
 	}
@@ -65,7 +65,7 @@ func (q *Queue) lookOnce(ctx context.Context, id string, at int64, owners bool) 
 		}
 		lives = func(string, int64) bool { return alive }
 	}
-	j := view(l.Record, q.core.Name, l.Where, l.Rev, time.Now(), lives)
+	j := view(l.Record, q.core.Name(), l.Where, l.Rev, time.Now(), lives)
 	if kvs := resp.Responses[3].GetResponseRange().Kvs; len(kvs) == 1 && l.Record.Beside > 0 {
 		j.Payload = kvs[0].Value
 	}
@@ -103,35 +103,4 @@ func (j *Job) ReadKey(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (bool, error)
 	}
 	*j = *view(r, p.Queue, where, kv.ModRevision, time.Now(), func(string, int64) bool { return true })
 	return true, nil
-}
-
-// Refusals returns the evidence of refused late writes, by job ID, as far as it is
-// retained: the last one of each job.
-func (q *Queue) Refusals(ctx context.Context) (map[string]Refusal, error) {
-	resp, err := q.core.Store.List(ctx, q.core.Keys.RefusedWrites())
-	if err != nil {
-		return nil, fmt.Errorf("list refused writes of %s: %w", q.core.Name, err)
-	}
-	found := map[string]Refusal{}
-	for _, kv := range resp.Kvs {
-		if id, r, ok := refusalIn(q.core.Store.Keys(), kv); ok {
-			found[id] = r
-		}
-	}
-	return found, nil
-}
-
-// refusalIn reads one refusal. What cannot be read is no evidence.
-func refusalIn(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (id string, r Refusal, ok bool) {
-	p, ok := keys.Parse(string(kv.Key))
-	return p.ID, r, ok && json.Unmarshal(kv.Value, &r) == nil
-}
-
-// Undecodable returns the keys of live records that cannot be read, with why, as
-// the mirror shows them. They block nothing but themselves.
-func (q *Queue) Undecodable(ctx context.Context) (map[string]error, error) {
-	if err := q.core.Mirrors.Sync(ctx); err != nil {
-		return nil, err
-	}
-	return q.core.Index.Unreadable(), nil
 }

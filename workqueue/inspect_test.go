@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -251,11 +252,14 @@ func TestBadInputIsRefusedBeforeItIsWritten(t *testing.T) {
 			_, err := workqueue.NewDispatcher(d.q, workqueue.DispatcherConfig{TTL: math.MaxInt64})
 			return err
 		}, "ttl"},
-		"get without an id":       {func() error { _, err := d.q.Get(bounded(t), ""); return err }, "id"},
-		"wait for a bad id":       {func() error { _, err := d.q.Wait(bounded(t), long); return err }, "id"},
-		"cancel without an id":    {func() error { _, err := d.q.Cancel(bounded(t), "", ann); return err }, "id"},
-		"reason too long":         {func() error { _, err := d.q.Cancel(bounded(t), "x", workqueue.By{Reason: long}); return err }, "reason"},
-		"actor no UTF-8":          {func() error { _, err := d.q.BreakClaim(bounded(t), "x", workqueue.By{Actor: "\xff"}); return err }, "actor"},
+		"get without an id":    {func() error { _, err := d.q.Get(bounded(t), ""); return err }, "id"},
+		"wait for a bad id":    {func() error { _, err := d.q.Wait(bounded(t), long); return err }, "id"},
+		"cancel without an id": {func() error { _, err := d.q.Cancel(bounded(t), "", ann); return err }, "id"},
+		"reason too long":      {func() error { _, err := d.q.Cancel(bounded(t), "x", workqueue.By{Reason: long}); return err }, "reason"},
+		"actor no UTF-8": {func() error {
+			_, err := admin.BreakClaim(bounded(t), d.q, "x", workqueue.By{Actor: "\xff"})
+			return err
+		}, "actor"},
 		"pause, reason too long":  {func() error { return d.q.Pause(bounded(t), workqueue.By{Reason: long}) }, "reason"},
 		"resume, actor too long":  {func() error { return d.q.Resume(bounded(t), workqueue.By{Actor: long}) }, "actor"},
 		"an unknown mode":         {func() error { return d.q.SetMode(bounded(t), "fast", ann) }, "mode"},

@@ -6,6 +6,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -50,7 +51,7 @@ func TestCompleteJoinedNeedsEveryFence(t *testing.T) {
 	if d.value(mine+"a") != "" || get(t, d.q, "x").State != workqueue.StateClaimed {
 		t.Fatal("something was written")
 	}
-	if refused, err := d.q.Refusals(bounded(t)); err != nil || len(refused) != 0 {
+	if refused, err := admin.Refusals(bounded(t), d.q); err != nil || len(refused) != 0 {
 		t.Errorf("evidence against a claim that is current: %v, %v", refused, err)
 	}
 	// A fence that belongs to no claim, and too many of them.
@@ -102,7 +103,7 @@ func TestCompleteJoinedWithoutOps(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantExists(t, c.CompleteJoined(bounded(t), nil, []coord.Fence{held.Fence()}, taken...), "there", workqueue.StateReady)
-	if _, err := d.q.BreakClaim(bounded(t), c.Job().ID, workqueue.By{Actor: "ann"}); err != nil {
+	if _, err := admin.BreakClaim(bounded(t), d.q, c.Job().ID, workqueue.By{Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.CompleteJoined(bounded(t), nil, gone); !errors.As(err, &fenced) || fenced.Key != c.Fence().Key {

@@ -19,7 +19,7 @@ import (
 func EnqueueJSON[In any](ctx context.Context, q *Queue, kind string, in In) (*Job, error) {
 	payload, err := toJSON(in)
 	if err != nil {
-		return nil, fmt.Errorf("enqueue to %s: encode payload: %w", q.core.Name, err)
+		return nil, fmt.Errorf("enqueue to %s: encode payload: %w", q.core.Name(), err)
 	}
 	return q.Enqueue(ctx, Params{Kind: kind, Payload: payload})
 }
@@ -34,10 +34,10 @@ func WaitJSON[Out any](ctx context.Context, q *Queue, id string) (out Out, err e
 		return out, err
 	}
 	if err := j.noResult(); err != nil {
-		return out, fmt.Errorf("result of job %s of %s: %w", id, q.core.Name, err)
+		return out, fmt.Errorf("result of job %s of %s: %w", id, q.core.Name(), err)
 	}
 	if err := fromJSON(j.Result, &out); err != nil {
-		return out, fmt.Errorf("result of job %s of %s: decode: %w", id, q.core.Name, err)
+		return out, fmt.Errorf("result of job %s of %s: decode: %w", id, q.core.Name(), err)
 	}
 	return out, nil
 }

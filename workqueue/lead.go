@@ -55,7 +55,7 @@ func NewDispatcher(q *Queue, cfg DispatcherConfig) (*Dispatcher, error) {
 }
 
 // DispatcherElection is the name of the election whose leader dispatches the queue.
-func (q *Queue) DispatcherElection() string { return q.core.Keys.DispatcherElection() }
+func (q *Queue) DispatcherElection() string { return q.core.Keys().DispatcherElection() }
 
 // Run stands for dispatcher until ctx ends, and dispatches while it leads. It
 // returns nil after a clean stop, which hands over to a standby at once. It survives

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -100,7 +99,7 @@ func (f Filter) byHead() bool { return len(f.Labels) == 0 && f.Match == nil }
 // cannot be read is yielded as an error, which matches [ErrUndecodable], and the
 // listing goes on; any other error ends it.
 func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
-	return listJobs(ctx, q.core.Store, []string{q.core.Name}, f)
+	return listJobs(ctx, q.core.Store, []string{q.core.Name()}, f)
 }
 
 // List is [Queue.List] of several queues, one after the other; the limit is one for
@@ -113,24 +112,20 @@ func (qs Queues) List(ctx context.Context, names []string, f Filter) iter.Seq2[*
 	return listJobs(ctx, store, names, f)
 }
 
-// queuesAtOnce is how many queues are read before anything of them is yielded: a
-// caller that takes its time must not keep etcd sending.
-const queuesAtOnce = 128
-
 func listJobs(ctx context.Context, store *etcdkv.Store, queues []string, f Filter) iter.Seq2[*Job, error] {
 	return func(yield func(*Job, error) bool) {
 		if err := f.validate(); err != nil {
-			yield(nil, fmt.Errorf("list jobs of %s: %w", namesText(queues), err))
+			yield(nil, fmt.Errorf("list jobs of %s: %w", queue.NamesText(queues), err))
 			return
 		}
 		limit := f.Limit
 		for all := listings(store.Keys(), queues, f); len(all) > 0; {
 			read := 0
 			if err := usercode.Call(func() (err error) { // it asks f.Match
-				read, err = readListings(ctx, store, all[:min(len(all), 3*queuesAtOnce)], limit)
+				read, err = readListings(ctx, store, all[:min(len(all), 3*queue.QueuesAtOnce)], limit)
 				return err
 			}); err != nil {
-				yield(nil, fmt.Errorf("list jobs of %s: %w", namesText(queues), err))
+				yield(nil, fmt.Errorf("list jobs of %s: %w", queue.NamesText(queues), err))
 				return
 			}
 			for i := range read {
@@ -185,32 +180,9 @@ func readListings(ctx context.Context, store *etcdkv.Store, all []*listing, limi
 	return read, nil
 }
 
-// namesText is queues in a sentence.
-func namesText(queues []string) string {
-	if len(queues) == 1 {
-		return "queue " + queues[0]
-	}
-	return fmt.Sprintf("%d queues", len(queues))
-}
-
-// directory is where some records of a queue are.
-type directory struct {
-	queue  string
-	txns   job.Txns
-	where  job.Place
-	prefix string
-}
-
-// directoriesOf lists where the records of a queue are, in the order of a list.
-func directoriesOf(keys keyspace.Keyspace, queue string) []directory {
-	q := keys.Queue(queue)
-	t := job.Txns{Keys: q, Space: keys}
-	return []directory{{queue, t, job.InJobs, q.Jobs()}, {queue, t, job.InDead, q.DeadJobs()}, {queue, t, job.InDone, q.DoneJobs()}}
-}
-
 // listing is one directory of a list.
 type listing struct {
-	directory
+	queue.Directory
 	f     Filter
 	limit int // 0: all
 	now   time.Time
@@ -231,12 +203,12 @@ type row struct {
 func listings(keys keyspace.Keyspace, queues []string, f Filter) (all []*listing) {
 	now := time.Now()
 	for _, name := range queues {
-		for _, d := range directoriesOf(keys, name) {
+		for _, d := range queue.DirectoriesOf(keys, name) {
 			if f.ID != "" {
-				d.prefix = d.txns.Key(d.where, f.ID) // others that begin like it are told by their heads
+				d.Prefix = d.Txns.Key(d.Where, f.ID) // others that begin like it are told by their heads
 			}
-			if f.wants(d.where) {
-				all = append(all, &listing{directory: d, f: f, now: now})
+			if f.wants(d.Where) {
+				all = append(all, &listing{Directory: d, f: f, now: now})
 			}
 		}
 	}
@@ -245,7 +217,7 @@ func listings(keys keyspace.Keyspace, queues []string, f Filter) (all []*listing
 
 func prefixesOf(all []*listing) (prefixes []string) {
 	for _, l := range all {
-		prefixes = append(prefixes, l.prefix)
+		prefixes = append(prefixes, l.Prefix)
 	}
 	return prefixes
 }
@@ -253,14 +225,14 @@ func prefixesOf(all []*listing) (prefixes []string) {
 // owners reads who is alive, where that matters, and at which revision; otherwise
 // sessions need not be readable.
 func owners(ctx context.Context, store *etcdkv.Store, all []*listing) (func(string, int64) bool, int64, error) {
-	if !slices.ContainsFunc(all, func(l *listing) bool { return l.f.wantsOwners(l.where) }) {
+	if !slices.ContainsFunc(all, func(l *listing) bool { return l.f.wantsOwners(l.Where) }) {
 		return queue.Nobody, 0, nil
 	}
-	return liveOwners(ctx, store) // at that revision: no owner came or went in between
+	return queue.LiveOwners(ctx, store) // at that revision: no owner came or went in between
 }
 
 // full tells that nothing better can come: dead and done jobs come in their order.
-func (l *listing) full() bool { return l.limit > 0 && l.where != job.InJobs && len(l.rows) >= l.limit }
+func (l *listing) full() bool { return l.limit > 0 && l.Where != job.InJobs && len(l.rows) >= l.limit }
 
 func (l *listing) take(kv *mvccpb.KeyValue) {
 	if l.full() {
@@ -269,12 +241,12 @@ func (l *listing) take(kv *mvccpb.KeyValue) {
 	if l.f.Read != nil {
 		*l.f.Read++
 	}
-	h, err := l.txns.HeadOf(l.where, kv)
+	h, err := l.Txns.HeadOf(l.Where, kv)
 	if err != nil {
 		l.errs = append(l.errs, fmt.Errorf("read %s: %w", kv.Key, err))
 		return
 	}
-	if !l.f.wantsHead(&h, State(h.State(l.where, l.now, l.lives))) {
+	if !l.f.wantsHead(&h, State(h.State(l.Where, l.now, l.lives))) {
 		return
 	}
 	rank := h.Rank(kv)
@@ -296,14 +268,14 @@ func (l *listing) take(kv *mvccpb.KeyValue) {
 
 // hopeless tells that the limit is reached by better ones.
 func (l *listing) hopeless(r job.Rank) bool {
-	return l.where == job.InJobs && l.limit > 0 && len(l.rows) >= l.limit && !r.Before(l.rows[0].rank)
+	return l.Where == job.InJobs && l.limit > 0 && len(l.rows) >= l.limit && !r.Before(l.rows[0].rank)
 }
 
 // add keeps a row. With a limit, the rows of live jobs are a heap with the worst one on
 // top, which makes room.
 func (l *listing) add(r row) {
 	switch {
-	case l.where != job.InJobs || l.limit == 0:
+	case l.Where != job.InJobs || l.limit == 0:
 		l.rows = append(l.rows, r)
 	case len(l.rows) < l.limit:
 		heap.Push(&l.rows, r)
@@ -323,11 +295,11 @@ func (r *rows) Push(x any)        { *r = append(*r, x.(row)) }
 func (r *rows) Pop() any          { panic("rows only grow") }
 
 func (l *listing) decode(kv *mvccpb.KeyValue) (*Job, error) {
-	r, err := l.txns.Decode(l.where, kv)
+	r, err := l.Txns.Decode(l.Where, kv)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", kv.Key, err)
 	}
-	return view(r, l.queue, l.where, kv.ModRevision, l.now, l.lives), nil
+	return view(r, l.Queue, l.Where, kv.ModRevision, l.now, l.lives), nil
 }
 
 // yield hands the directory on, up to limit jobs: how many, and whether the caller wants more.
@@ -337,7 +309,7 @@ func (l *listing) yield(limit int, yield func(*Job, error) bool) (n int, more bo
 			return 0, false
 		}
 	}
-	if l.where == job.InJobs {
+	if l.Where == job.InJobs {
 		slices.SortFunc(l.rows, func(a, b row) int {
 			if a.rank.Before(b.rank) {
 				return -1
@@ -362,21 +334,4 @@ func (l *listing) yield(limit int, yield func(*Job, error) bool) (n int, more bo
 		}
 	}
 	return n, true
-}
-
-// liveOwners reads all sessions, and tells at which revision.
-func liveOwners(ctx context.Context, store *etcdkv.Store) (func(string, int64) bool, int64, error) {
-	prefix := store.Keys().Sessions()
-	resp, err := store.List(ctx, prefix)
-	if err != nil {
-		return nil, 0, queue.Unreadable(prefix, err)
-	}
-	created := map[string]int64{}
-	for _, kv := range resp.Kvs {
-		created[strings.TrimPrefix(string(kv.Key), prefix)] = kv.CreateRevision
-	}
-	return func(sid string, rev int64) bool {
-		got, ok := created[sid]
-		return ok && got == rev
-	}, resp.Header.Revision, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -72,7 +73,7 @@ func TestListSaysWhatCannotBeRead(t *testing.T) {
 			t.Errorf("limit %d: found %q and %d that cannot be read", limit, found, broken)
 		}
 	}
-	s, err := d.q.Stats(bounded(t))
+	s, err := admin.Count(bounded(t), d.q)
 	if err != nil || s.Unreadable != 1 || s.Jobs[workqueue.StateReady] != 2 {
 		t.Errorf("counted %+v, %v", s, err)
 	}
@@ -89,14 +90,14 @@ func TestStatsSinceTellsWhatHappened(t *testing.T) {
 	}
 	d.add(workqueue.Params{ID: "late"})
 	late := d.claim()
-	if _, err := d.q.BreakClaim(bounded(t), "late", workqueue.By{}); err != nil {
+	if _, err := admin.BreakClaim(bounded(t), d.q, "late", workqueue.By{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := late.Complete(bounded(t), []byte("too late")); err == nil {
 		t.Fatal("a late result was accepted")
 	}
 	until(t, d.client, d.root, "the refusal is kept", func() bool {
-		found, err := d.q.Refusals(bounded(t))
+		found, err := admin.Refusals(bounded(t), d.q)
 		return err == nil && len(found) == 1
 	})
 	d.claim()
@@ -104,7 +105,7 @@ func TestStatsSinceTellsWhatHappened(t *testing.T) {
 	if err := d.q.Pause(bounded(t), workqueue.By{Actor: "ana"}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := d.q.StatsSince(bounded(t), start)
+	s, err := admin.CountSince(bounded(t), d.q, start)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +123,13 @@ func TestStatsSinceTellsWhatHappened(t *testing.T) {
 	if err := d.q.Pause(bounded(t), workqueue.By{Actor: "bob"}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := d.q.Settings(bounded(t)); err != nil || !s.PausedAt.Equal(paused) || s.PausedBy != "bob" {
+	if s, err := admin.Settings(bounded(t), d.q); err != nil || !s.PausedAt.Equal(paused) || s.PausedBy != "bob" {
 		t.Errorf("paused again: %+v, %v", s, err)
 	}
 	if _, err := d.client.Revoke(bounded(t), d.s.Lease()); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := d.q.StatsSince(bounded(t), time.Now().Add(time.Minute)); err != nil || !slices.Equal(s.Orphans, []string{"late"}) ||
+	if s, err := admin.CountSince(bounded(t), d.q, time.Now().Add(time.Minute)); err != nil || !slices.Equal(s.Orphans, []string{"late"}) ||
 		s.Recent.Enqueued+s.Recent.Done+s.Recent.Dead+s.Recent.Fenced != 0 || !s.Recent.Reaches.IsZero() {
 		t.Errorf("stats: %+v, %v", s, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/inside"
@@ -338,7 +339,7 @@ func TestAFullEtcd(t *testing.T) {
 		}
 	}
 	for i, q := range []*workqueue.Queue{q, fresh} {
-		if _, err := q.Delete(bounded(t), left[i], by); err != nil {
+		if _, err := admin.Delete(bounded(t), q, left[i], by); err != nil {
 			t.Errorf("delete: %v", err)
 		}
 	}

@@ -11,12 +11,13 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // manyQueues makes n queues: the first has more jobs than are read together with those of others, each other one a job
-// that is ready, every third also a dead one, and every fifth one that was cancelled. What List and StatsSince of each
+// that is ready, every third also a dead one, and every fifth one that was cancelled. What List and CountSince of each
 // one say is what is wanted of all.
 func manyQueues(t *testing.T, root string, n int) (names []string) {
 	t.Helper()
@@ -34,7 +35,7 @@ func manyQueues(t *testing.T, root string, n int) (names []string) {
 			t.Fatal(err)
 		}
 		if i%3 == 0 {
-			if _, err := q.Bury(t.Context(), "readyness", workqueue.By{}); err != nil {
+			if _, err := admin.Bury(t.Context(), q, "readyness", workqueue.By{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,9 +103,9 @@ func TestManyQueuesAreReadTogether(t *testing.T) {
 	since := time.Now().Add(-time.Hour)
 	rec.Reset()
 	i := 0
-	for s, err := range queues.Stats(t.Context(), names, since) {
+	for s, err := range admin.CountAll(t.Context(), queues, names, since) {
 		q := open(t, workqueue.Config{Root: root, Queue: names[i]})
-		want, werr := q.StatsSince(t.Context(), since)
+		want, werr := admin.CountSince(t.Context(), q, since)
 		if err != nil || werr != nil || fmt.Sprint(s) != fmt.Sprint(want) || s.Queue != names[i] || s.Jobs[workqueue.StateReady] == 0 {
 			t.Errorf("%s: got %+v %v, want %+v %v", names[i], s, err, want, werr)
 		}
@@ -134,7 +135,7 @@ func TestManyQueuesGoOnBehindAnUnreadableConfig(t *testing.T) {
 	}
 	queues := workqueue.Queues{Client: client, Root: root}
 	var counted []string
-	for s, err := range queues.Stats(t.Context(), []string{"a", "b", "c"}, time.Time{}) {
+	for s, err := range admin.CountAll(t.Context(), queues, []string{"a", "b", "c"}, time.Time{}) {
 		if bad := errors.Is(err, workqueue.ErrUndecodable); bad != (s.Queue == "b") || err != nil && !bad || err == nil && s.Jobs[workqueue.StateReady] != 1 {
 			t.Errorf("%s: %+v, %v", s.Queue, s, err)
 		}
@@ -143,10 +144,10 @@ func TestManyQueuesGoOnBehindAnUnreadableConfig(t *testing.T) {
 	if !slices.Equal(counted, []string{"a", "b", "c"}) {
 		t.Errorf("counted %q", counted)
 	}
-	for range queues.Stats(t.Context(), nil, time.Time{}) {
+	for range admin.CountAll(t.Context(), queues, nil, time.Time{}) {
 		t.Error("of no queue something was counted")
 	}
-	for _, err := range queues.Stats(t.Context(), []string{""}, time.Time{}) {
+	for _, err := range admin.CountAll(t.Context(), queues, []string{""}, time.Time{}) {
 		if err == nil {
 			t.Error("a queue without a name was counted")
 		}
@@ -177,7 +178,7 @@ func TestExportReadsWhatLiesBesideTogether(t *testing.T) {
 	}
 	rec.Reset()
 	seen := 0
-	for line, err := range q.Export(t.Context()) {
+	for line, err := range admin.Export(t.Context(), q) {
 		if err != nil {
 			t.Fatal(err)
 		}

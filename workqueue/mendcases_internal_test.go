@@ -2,7 +2,6 @@ package workqueue
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -56,16 +55,16 @@ func TestDecodeKnowsItsQueuesRecords(t *testing.T) {
 		state      State
 		err        error
 	}{
-		"claimed":            {q.core.Keys.Job("x"), string(value), nil, StateClaimed, nil},
-		"orphan":             {q.core.Keys.Job("x"), string(value), gone, StateOrphan, nil},
-		"dead":               {q.core.Keys.Dead("x"), string(value), nil, StateDead, nil},
-		"done":               {q.core.Keys.Done("x"), string(value), nil, StateDone, nil},
-		"garbage":            {q.core.Keys.Job("x"), "garbage", nil, "", ErrUndecodable},
-		"newer":              {q.core.Keys.Job("x"), `{"w":"` + jobtest.Nonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
-		"another job's":      {q.core.Keys.Job("y"), string(value), nil, "", ErrUndecodable},
-		"no key of a job":    {q.core.Keys.Config(), string(value), nil, "", coord.ErrInvalid},
+		"claimed":            {q.core.Keys().Job("x"), string(value), nil, StateClaimed, nil},
+		"orphan":             {q.core.Keys().Job("x"), string(value), gone, StateOrphan, nil},
+		"dead":               {q.core.Keys().Dead("x"), string(value), nil, StateDead, nil},
+		"done":               {q.core.Keys().Done("x"), string(value), nil, StateDone, nil},
+		"garbage":            {q.core.Keys().Job("x"), "garbage", nil, "", ErrUndecodable},
+		"newer":              {q.core.Keys().Job("x"), `{"w":"` + jobtest.Nonce + `","v":3,"id":"x"}`, nil, "", ErrNewer},
+		"another job's":      {q.core.Keys().Job("y"), string(value), nil, "", ErrUndecodable},
+		"no key of a job":    {q.core.Keys().Config(), string(value), nil, "", coord.ErrInvalid},
 		"another queue's":    {q.core.Store.Keys().Queue("p").Job("x"), string(value), nil, StateClaimed, nil},
-		"in the wrong shard": {q.core.Keys.Jobs() + "zz/x", string(value), nil, "", coord.ErrInvalid},
+		"in the wrong shard": {q.core.Keys().Jobs() + "zz/x", string(value), nil, "", coord.ErrInvalid},
 		"elsewhere":          {"/elsewhere", string(value), nil, "", coord.ErrInvalid},
 	} {
 		j, err := (Queues{client, q.core.Store.Keys().Root()}).Decode(&mvccpb.KeyValue{Key: []byte(tc.key), Value: []byte(tc.value), ModRevision: 7}, tc.lives)
@@ -74,64 +73,5 @@ func TestDecodeKnowsItsQueuesRecords(t *testing.T) {
 		} else if j != nil && (j.State != tc.state || j.ID != "x" || j.Revision != 7) {
 			t.Errorf("%s: %+v", name, j)
 		}
-	}
-}
-
-// What is salvaged, or buried, can be seen, and only what was seen is.
-func TestSalvageAndBuryActOnWhatWasSeen(t *testing.T) {
-	client := etcdtest.Shared(t).Client(t)
-	q, err := Open(t.Context(), client, Config{Queue: "q", Root: etcdtest.Root(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.Close()
-	put := func(key, value string) int64 {
-		t.Helper()
-		resp, err := client.Put(t.Context(), key, value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.Header.Revision
-	}
-	by := func(rev int64) By { return By{Actor: "ann", Reason: "because", Revision: rev} }
-	old := put(q.core.Keys.Job("x"), "garbage")
-	rev := put(q.core.Keys.Job("x"), "more garbage")
-	readable := put(q.core.Keys.Job("y"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"y"}`)
-	newer := put(q.core.Keys.Job("z"), `{"w":"`+jobtest.Nonce+`","v":3,"id":"z"}`)
-	huge := put(q.core.Keys.Job("h"), strings.Repeat("x", maxSalvage+1))
-	twice := put(q.core.Keys.Job("t"), "garbage")
-	put(q.core.Keys.Dead("t"), `{"w":"`+jobtest.Nonce+`","v":1,"id":"t"}`)
-	for name, tc := range map[string]struct {
-		id  string
-		rev int64
-		err error
-	}{
-		"moved": {"x", old, ErrConflict}, "nothing there": {"n", 5, ErrNotFound}, "no revision": {"x", 0, coord.ErrInvalid},
-		"readable": {"y", readable, ErrNotApplicable}, "newer": {"z", newer, ErrNewer}, "too large": {"h", huge, ErrNotApplicable},
-		"a dead letter is there": {"t", twice, ErrNotApplicable}, "no name": {"", 5, coord.ErrInvalid},
-	} {
-		if j, err := q.Salvage(t.Context(), tc.id, by(tc.rev)); !errors.Is(err, tc.err) || j != nil {
-			t.Errorf("%s: %+v, %v", name, j, err)
-		}
-	}
-	j, err := q.Salvage(t.Context(), "x", by(rev))
-	if err != nil || j.State != StateDead || string(j.Payload) != "more garbage" {
-		t.Fatalf("salvaged %+v, %v", j, err)
-	}
-	if got, err := q.Get(t.Context(), "x"); err != nil || got.Revision != j.Revision || got.Attempts[0].Actor != "ann" {
-		t.Errorf("found %+v, %v", got, err)
-	}
-	if _, err := q.Requeue(t.Context(), "x", By{Actor: "ann"}); err != nil {
-		t.Error(err)
-	}
-
-	if _, err := q.Bury(t.Context(), "y", by(readable-1)); !errors.Is(err, ErrConflict) {
-		t.Errorf("buried what had moved: %v", err)
-	}
-	if j, err := q.Bury(t.Context(), "y", by(readable)); err != nil || j.State != StateDead || j.Error != "because" {
-		t.Errorf("buried %+v, %v", j, err)
-	}
-	if _, err := q.Bury(t.Context(), "y", By{Actor: "ann"}); !errors.Is(err, ErrNotApplicable) {
-		t.Errorf("buried twice: %v", err)
 	}
 }

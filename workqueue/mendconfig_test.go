@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
@@ -23,21 +24,21 @@ func TestMendConfig(t *testing.T) {
 		`{"mode":{},"limits":{"gpu":9007199254740993}}`: `"limits":{"gpu":9007199254740993}`,
 	} {
 		rev := d.put(d.keys.Config(), was)
-		if err := d.q.MendConfig(bounded(t), by(rev-1)); !errors.Is(err, workqueue.ErrConflict) || d.value(d.keys.Config()) != was {
+		if err := admin.MendConfig(bounded(t), d.q, by(rev-1)); !errors.Is(err, workqueue.ErrConflict) || d.value(d.keys.Config()) != was {
 			t.Errorf("%s, at an older revision: %v", was, err)
 		}
-		if err := d.q.MendConfig(bounded(t), by(rev)); err != nil {
+		if err := admin.MendConfig(bounded(t), d.q, by(rev)); err != nil {
 			t.Fatalf("%s: %v", was, err)
 		}
 		now := d.value(d.keys.Config())
 		if !strings.Contains(now, kept) || strings.Count(now, `"paused"`) != 1 || keyspace.NonceOf([]byte(now)) == "" {
 			t.Errorf("%s became %s", was, now)
 		}
-		s, err := d.q.Settings(bounded(t))
+		s, err := admin.Settings(bounded(t), d.q)
 		if err != nil || !s.Paused || s.PausedBy != "ann" || s.PausedWhy != "mended" || s.PausedAt.IsZero() {
 			t.Errorf("%s: %+v, %v", was, s, err)
 		}
-		if err := d.q.MendConfig(bounded(t), by(s.Revision)); !errors.Is(err, workqueue.ErrNotApplicable) {
+		if err := admin.MendConfig(bounded(t), d.q, by(s.Revision)); !errors.Is(err, workqueue.ErrNotApplicable) {
 			t.Errorf("one that can be read: %v", err)
 		}
 		if err := d.q.SetMode(bounded(t), "claim", ann); err != nil {
@@ -47,7 +48,7 @@ func TestMendConfig(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := d.q.MendConfig(bounded(t), by(0)); !errors.Is(err, coord.ErrInvalid) {
+	if err := admin.MendConfig(bounded(t), d.q, by(0)); !errors.Is(err, coord.ErrInvalid) {
 		t.Errorf("without a revision: %v", err)
 	}
 	d.claim()

@@ -10,7 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/job"
-	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // repair is what the request of an operator who repairs was made of.
@@ -89,7 +88,7 @@ func sendEdit(p *play, m *message, args []string) error {
 		return err
 	}
 	e := p.byHand(job.VerbEdit, m)
-	e.Edit, err = p.queue(m).edition(m.seen.Record, b.Payload, func(params *Params) error {
+	e.Edit, err = job.Edit(m.seen.Record, b.Payload, defaultMaxPayload, func(params *job.Description) error {
 		params.Payload = payloadNamed(args)
 		return nil
 	})
@@ -176,8 +175,7 @@ func stageExport(p *play, words []string) (string, error) {
 		return "", cannot("it is not there, or has something beside")
 	}
 	h := p.homeOf(words[0])
-	q := &Queue{core: &queue.Core{Name: h.q.Keys.Name(), Txns: h.q}}
-	text, err := q.exportLine(l, job.Beside{})
+	text, err := job.ExportLine(h.q.Keys.Name(), l, job.Beside{})
 	p.exported = &exportedJob{text, p.told.copy().jobs[p.index(words[0])]}
 	return "", err
 }
@@ -185,34 +183,33 @@ func stageExport(p *play, words []string) (string, error) {
 // sendImport is a blind first try, and, after it was told what is there, the second,
 // before which what makes way is judged as importing.judge does.
 func sendImport(p *play, m *message, args []string) error {
-	by := By{Actor: p.actors[m.who].name, Reason: "so"}
-	im := &importing{q: p.queue(m)}
-	if err := im.read(p.exported.text); err != nil {
+	im, err := job.ReadLine(p.exported.text, defaultMaxPayload)
+	if err != nil {
 		return err
 	}
-	if err := im.unclaim(by); err != nil {
+	if err := im.Unclaim(job.By{Actor: p.actors[m.who].name, Reason: "so"}); err != nil {
 		return err
 	}
-	im.record.Nonce, im.record.Seq = p.fresh(m.call), 1 // as they are drawn here, and not at random
-	if im.where == job.InDone {
-		im.lease = clientv3.LeaseID(p.retentionLease())
+	im.Record.Nonce, im.Record.Seq = p.fresh(m.call), 1 // as they are drawn here, and not at random
+	var lease clientv3.LeaseID
+	if im.Where == job.InDone {
+		lease = clientv3.LeaseID(p.retentionLease())
 	}
 	if slices.Contains(args, "replace") {
 		if err := p.makeWay(m, im); err != nil {
 			return err
 		}
 	}
-	m.builder, m.n = "restore", job.Next{Record: im.record, Where: im.where}
-	var err error
-	m.txn, err = m.q.Restore(im.restored(), m.repair.found)
+	m.builder, m.n = "restore", job.Next{Record: im.Record, Where: im.Where}
+	m.txn, err = m.q.Restore(im.Restored(lease), m.repair.found)
 	return err
 }
 
-func (p *play) makeWay(m *message, im *importing) error {
+func (p *play) makeWay(m *message, im *job.Imported) error {
 	if err := p.read(m); err != nil {
 		return err
 	}
-	if old := m.seen.Record; old.Born == im.record.Born || old.Claimed() {
+	if old := m.seen.Record; old.Born == im.Record.Born || old.Claimed() {
 		return cannot("it is the very job, or claimed")
 	}
 	m.repair.found[m.seen.Where] = m.seen.Rev

@@ -310,7 +310,7 @@ func sendReconcile(p *play, m *message, _ []string) error {
 
 // queue is the one of the message, as a process has it that does not talk to etcd.
 func (p *play) queue(m *message) *Queue {
-	return &Queue{core: &queue.Core{Name: m.q.Keys.Name(), Keys: m.q.Keys, Txns: m.q}, cfg: Config{}.withDefaults()}
+	return &Queue{core: &queue.Core{Txns: m.q}, cfg: Config{}.withDefaults()}
 }
 
 func (h home) fenceOf(l job.Snapshot) etcdkv.Fence {

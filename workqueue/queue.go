@@ -106,6 +106,14 @@ type Queue struct {
 	core   *queue.Core
 }
 
+func init() {
+	queue.Serve(
+		func(public any) *queue.Core { return public.(*Queue).core },
+		func(r *job.Record, queue string, where job.Place, rev int64, now time.Time, ownerLives func(string, int64) bool) any {
+			return view(r, queue, where, rev, now, ownerLives)
+		})
+}
+
 // Open returns a handle on a queue, which need not exist: a queue is its jobs. It
 // makes two linearizable reads, so that a wrong endpoint or a missing permission
 // shows here, and a root with a newer schema than this program's ([coord.ErrInvalid]);
@@ -126,6 +134,7 @@ func Open(ctx context.Context, client *clientv3.Client, cfg Config) (*Queue, err
 		return nil, fmt.Errorf("open queue %s: %w", cfg.Queue, err)
 	}
 	c := queue.New(store, cfg.Queue, cfg.Identity, cfg.settings(), cfg.Quiet, cfg.ScanEvery, cfg.Logger)
+	c.MaxPayload = cfg.MaxPayload
 	c.Mirrors.Learn(config)
 	return &Queue{cfg: cfg, client: client, core: c}, nil
 }
@@ -149,7 +158,7 @@ func readFirst(ctx context.Context, store *etcdkv.Store, keys keyspace.QueueKeys
 }
 
 // Name is the queue's name.
-func (q *Queue) Name() string { return q.core.Name }
+func (q *Queue) Name() string { return q.core.Name() }
 
 // Close stops the mirror, settles what is still being written, and joins every
 // goroutine of the handle, within about 3 s. Workers must have stopped. Closing

@@ -20,7 +20,7 @@ import (
 // job first, so it can be called again after any error. That the claim is another's by
 // now, or was never made, is as good.
 func (q *Queue) giveBack(ctx context.Context, s *coord.Session, id, nonce string, e job.Event) error {
-	resp, err := q.core.Store.Get(ctx, q.core.Keys.Job(id))
+	resp, err := q.core.Store.Get(ctx, q.core.Keys().Job(id))
 	if err != nil {
 		return fmt.Errorf("give back job %s: %w", id, err)
 	}
@@ -56,7 +56,7 @@ func claimIn(kv *mvccpb.KeyValue, nonce string) (*job.Record, error) {
 
 // release gives back a claim of the session as it was read.
 func (q *Queue) release(ctx context.Context, s *coord.Session, l job.Snapshot, e job.Event) error {
-	fence := etcdkv.Fence{Key: q.core.Keys.Job(l.Record.ID), Token: l.Rev, Nonce: l.Record.Nonce}
+	fence := etcdkv.Fence{Key: q.core.Keys().Job(l.Record.ID), Token: l.Rev, Nonce: l.Record.Nonce}
 	e.Verb, e.Now, e.Nonce, e.Token, e.Delay = job.VerbRelease, time.Now(), keyspace.NewNonce(), job.Token(l.Rev), q.core.Delay()
 	n, err := job.Transition(l.Record, l.Where, e)
 	if err != nil {

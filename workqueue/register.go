@@ -45,7 +45,7 @@ type registration struct {
 // register enters a worker into the session's book, and into etcd. It refuses a second
 // worker of one session and queue: the two would take each other's jobs away.
 func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration, error) {
-	r := &registration{q: w.q, s: s, key: w.q.core.Keys.Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: -1}
+	r := &registration{q: w.q, s: s, key: w.q.core.Keys().Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: -1}
 	for try := 0; ; try++ {
 		err := inside.Of(s).Track(r.key, r.leave)
 		switch {
@@ -55,7 +55,7 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration,
 		case !errors.Is(err, claims.ErrTaken):
 			return nil, err
 		case !inside.Of(s).Book().Abandoned(r.key):
-			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.core.Name + " on it already; run one worker per queue and session, with more concurrency"}
+			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.core.Name() + " on it already; run one worker per queue and session, with more concurrency"}
 		}
 		rest(ctx, min(10*time.Millisecond<<min(try, 7), time.Second)) // an earlier worker is leaving yet
 		if ctx.Err() != nil {
@@ -105,7 +105,7 @@ func (r *registration) put(ctx context.Context, rec job.WorkerRecord) (at int64,
 		case got.Get(1) == nil:
 			return 0, fmt.Errorf("%w: its key is gone", coord.ErrSessionLost)
 		case r.rev == 0 && !r.mayFollow(kv):
-			return 0, &coord.InputError{Field: "session", Value: r.s.ID(), Reason: "another process serves queue " + r.q.core.Name + " on it; run one worker per queue and session"}
+			return 0, &coord.InputError{Field: "session", Value: r.s.ID(), Reason: "another process serves queue " + r.q.core.Name() + " on it; run one worker per queue and session"}
 		}
 		r.rev = 0 // where it was deleted, it is put anew
 		if kv != nil {
@@ -215,11 +215,11 @@ func (r *registration) leave(ctx context.Context) error {
 		close(r.left)
 		return nil
 	case err != nil:
-		return fmt.Errorf("leave queue %s: %w", r.q.core.Name, err)
+		return fmt.Errorf("leave queue %s: %w", r.q.core.Name(), err)
 	}
-	resp, err := r.q.core.Store.List(ctx, r.q.core.Keys.Inbox(r.s.ID()))
+	resp, err := r.q.core.Store.List(ctx, r.q.core.Keys().Inbox(r.s.ID()))
 	if err != nil {
-		return fmt.Errorf("leave queue %s: %w", r.q.core.Name, err)
+		return fmt.Errorf("leave queue %s: %w", r.q.core.Name(), err)
 	}
 	for _, kv := range resp.Kvs {
 		r.q.returnAssigned(r.s, kv, unbegun("the worker stops"))

@@ -24,12 +24,6 @@ func (q *Queue) Requeue(ctx context.Context, id string, by By) (*Job, error) {
 	return q.intervene(ctx, id, job.VerbRequeue, by)
 }
 
-// BreakClaim takes a claimed job from its owner, who is fenced, and opens it. It
-// returns as Cancel does.
-func (q *Queue) BreakClaim(ctx context.Context, id string, by By) (*Job, error) {
-	return q.intervene(ctx, id, job.VerbBreak, by)
-}
-
 // intervene makes a transition on somebody's behalf.
 func (q *Queue) intervene(ctx context.Context, id string, v job.Verb, by By) (*Job, error) {
 	l, err := q.core.Intervene(ctx, id, v, by.inner())
@@ -41,5 +35,5 @@ func (q *Queue) intervene(ctx context.Context, id string, v job.Verb, by By) (*J
 
 // jobOf is what a change made of a job.
 func (q *Queue) jobOf(l job.Snapshot) *Job {
-	return view(l.Record, q.core.Name, l.Where, l.Rev, time.Now(), queue.Nobody)
+	return view(l.Record, q.core.Name(), l.Where, l.Rev, time.Now(), queue.Nobody)
 }

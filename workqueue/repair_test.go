@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
@@ -107,7 +108,7 @@ func TestBreakClaim(t *testing.T) {
 	if err := c.Checkpoint(bounded(t), []byte("half")); err != nil {
 		t.Fatal(err)
 	}
-	j, err := d.q.BreakClaim(bounded(t), "x", ann)
+	j, err := admin.BreakClaim(bounded(t), d.q, "x", ann)
 	if err != nil || j.State != workqueue.StateReady || j.Owner != "" {
 		t.Fatalf("got %+v, %v", j, err)
 	}
@@ -121,7 +122,7 @@ func TestBreakClaim(t *testing.T) {
 		t.Errorf("got %+v", next.Job())
 	}
 	d.add(workqueue.Params{ID: "open"})
-	if _, err := d.q.BreakClaim(bounded(t), "open", ann); !errors.Is(err, workqueue.ErrNotApplicable) {
+	if _, err := admin.BreakClaim(bounded(t), d.q, "open", ann); !errors.Is(err, workqueue.ErrNotApplicable) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := d.q.Cancel(bounded(t), "open", ann); err != nil { // or it could be claimed instead of the next
@@ -129,7 +130,7 @@ func TestBreakClaim(t *testing.T) {
 	}
 	d.add(workqueue.Params{ID: "once", AtMostOnce: true})
 	d.claim()
-	if j, err := d.q.BreakClaim(bounded(t), "once", ann); err != nil || j.State != workqueue.StateDead {
+	if j, err := admin.BreakClaim(bounded(t), d.q, "once", ann); err != nil || j.State != workqueue.StateDead {
 		t.Errorf("an at-most-once job: got %+v, %v", j, err)
 	}
 }
@@ -143,7 +144,7 @@ func TestByRevisionGuards(t *testing.T) {
 	by := workqueue.By{Revision: seen.Revision}
 	for name, act := range map[string]func() error{
 		"cancel": func() error { _, err := d.q.Cancel(bounded(t), "x", by); return err },
-		"break":  func() error { _, err := d.q.BreakClaim(bounded(t), "x", by); return err },
+		"break":  func() error { _, err := admin.BreakClaim(bounded(t), d.q, "x", by); return err },
 		"pause":  func() error { return d.q.Pause(bounded(t), by) },
 	} {
 		if err := act(); !errors.Is(err, workqueue.ErrConflict) {
@@ -238,7 +239,7 @@ func TestUndecodableRecordsBlockNobody(t *testing.T) {
 	if len(unread) != 5 || !slices.Equal(read, []string{"other"}) {
 		t.Errorf("listed %q, and %q that cannot be read", read, unread)
 	}
-	found, err := d.q.Undecodable(bounded(t))
+	found, err := admin.Undecodable(bounded(t), d.q)
 	if err != nil || len(found) != 3 || !errors.Is(found[d.keys.Job("liar")], workqueue.ErrUndecodable) {
 		t.Errorf("got %v, %v", found, err)
 	}

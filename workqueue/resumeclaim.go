@@ -26,14 +26,14 @@ import (
 // The claim's Context does not end when the owner's session does: whoever calls has
 // to keep that session alive. Errors: [ErrNotFound] when no job of that ID is left.
 func (q *Queue) ResumeClaim(ctx context.Context, id string, token coord.Token, nonce string) (*Claim, error) {
-	what := fmt.Sprintf("take up job %s of %s", id, q.core.Name)
+	what := fmt.Sprintf("take up job %s of %s", id, q.core.Name())
 	if err := keyspace.ValidateName("id", id); err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if token <= 0 {
 		return nil, fmt.Errorf("%s: %w", what, &coord.InputError{Field: "token", Value: token.String(), Reason: "it is a positive number, as the claim gave it"})
 	}
-	l, resp, err := q.core.Find(ctx, id, clientv3.OpGet(q.core.Keys.Payload(id)), clientv3.OpGet(q.core.Keys.Progress(id)), clientv3.OpGet(q.core.Keys.Config()))
+	l, resp, err := q.core.Find(ctx, id, clientv3.OpGet(q.core.Keys().Payload(id)), clientv3.OpGet(q.core.Keys().Progress(id)), clientv3.OpGet(q.core.Keys().Config()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}

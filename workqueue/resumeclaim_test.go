@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -69,7 +70,7 @@ func TestTakeUpWithAStaleTokenIsRefused(t *testing.T) {
 	q := openAt(t, cl, workqueue.Config{Root: root})
 	enqueue(t, q, workqueue.Params{ID: "j"})
 	owner, old := claimAndLeave(t, root, q)
-	if _, err := q.BreakClaim(bounded(t), "j", workqueue.By{Actor: "test"}); err != nil {
+	if _, err := admin.BreakClaim(bounded(t), q, "j", workqueue.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	_, now := claimAndLeave(t, root, q)
@@ -102,7 +103,7 @@ func TestTakeUpWithAStaleTokenIsRefused(t *testing.T) {
 		t.Errorf("the job is %+v, %v; want it claimed with token %s", j, err, now.Token)
 	}
 	until(t, cl, root, "the evidence names the late owner", func() bool {
-		found, err := late.Refusals(bounded(t))
+		found, err := admin.Refusals(bounded(t), late)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func (q *Queue) returnUnread(s *coord.Session, kv *mvccpb.KeyValue, id string, w
 // giveBackUnread gives back the job that an inbox entry names, as far as its own record
 // says that the session has it.
 func (q *Queue) giveBackUnread(ctx context.Context, s *coord.Session, id string) error {
-	resp, err := q.core.Store.Get(ctx, q.core.Keys.Job(id))
+	resp, err := q.core.Store.Get(ctx, q.core.Keys().Job(id))
 	if err != nil {
 		return fmt.Errorf("give back job %s: %w", id, err)
 	}

@@ -20,11 +20,11 @@ import (
 // Config's as a whole.
 //
 // Processes follow by watch: done jobs that are kept already stay as they are, and
-// pauses that have begun too. A setting that cannot be read, as [Queue.Settings] tells,
+// pauses that have begun too. A setting that cannot be read, as admin.Settings tells,
 // goes. It returns a [coord.InputError] for a setting out of bounds, and [ErrConflict]
 // when the config is not at By.Revision.
 func (q *Queue) SetSettings(ctx context.Context, change func(s *Config), by By) error {
-	return q.core.Change(ctx, "set settings of queue "+q.core.Name, by.inner(), func(c *job.QueueConfig) error {
+	return q.core.Change(ctx, "set settings of queue "+q.core.Name(), by.inner(), func(c *job.QueueConfig) error {
 		was, _ := c.Settings()
 		s := configOf(was)
 		change(&s)

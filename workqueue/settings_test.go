@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -118,11 +119,11 @@ func TestSetSettings(t *testing.T) {
 	}
 	want := workqueue.Config{Retention: 36 * time.Hour, RetainJobs: 7, RetainBytes: 8, Backoff: workqueue.Backoff{Initial: time.Second, Factor: 1.5}}
 	setSettings(t, d.q, want)
-	s, err := d.q.Settings(bounded(t))
+	s, err := admin.Settings(bounded(t), d.q)
 	if err != nil || s.Settings != want || s.SettingsErr != nil || s.SetBy != "ann" || s.SetWhy != "audit" || s.SetAt.IsZero() || !s.Paused || s.PausedBy != "bob" {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if all, err := d.q.Stats(bounded(t)); err != nil || all.Settings != want {
+	if all, err := admin.Count(bounded(t), d.q); err != nil || all.Settings != want {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	if err := d.q.SetSettings(bounded(t), to(want), workqueue.By{Revision: s.Revision - 1}); !errors.Is(err, workqueue.ErrConflict) {
@@ -142,7 +143,7 @@ func TestSetSettings(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if s, err := d.q.Settings(bounded(t)); err != nil || s.Settings != want {
+	if s, err := admin.Settings(bounded(t), d.q); err != nil || s.Settings != want {
 		t.Errorf("then it says %+v, %v", s, err)
 	}
 }
@@ -161,7 +162,7 @@ func TestSettingsOfTwoAtOnce(t *testing.T) {
 		}, ann); err != nil {
 			t.Fatal(err)
 		}
-		s, err := d.q.Settings(bounded(t))
+		s, err := admin.Settings(bounded(t), d.q)
 		if want := (workqueue.Config{Retention: other, RetainJobs: 7}); err != nil || s.Settings != want || calls != 2 {
 			t.Errorf("got %+v, %v after %d calls, want %+v", s.Settings, err, calls, want)
 		}

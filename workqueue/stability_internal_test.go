@@ -18,7 +18,7 @@ func TestStabilityPageNamesTheVersions(t *testing.T) {
 	}
 	for _, want := range []string{
 		fmt.Sprintf("versions %d and %d (`\"v\"`)", job.VersionPlain, job.RecordVersion),
-		fmt.Sprintf("| lines of `leasectl export` | version %d ", exportVersion),
+		fmt.Sprintf("| lines of `leasectl export` | version %d ", job.LineVersion),
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("docs/stability.md does not say %q", want)

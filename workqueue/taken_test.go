@@ -8,6 +8,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -32,24 +33,28 @@ var takings = []taking{
 		return errors.Join(cancelJob(ctx, q), then(q.Enqueue(ctx, workqueue.Params{ID: "j", Kind: "none"})))
 	}, workqueue.ErrCancelled, false},
 	{"cancel and delete", func(ctx context.Context, q, _ *workqueue.Queue) error {
-		return errors.Join(cancelJob(ctx, q), then(q.Delete(ctx, "j", tester)))
+		return errors.Join(cancelJob(ctx, q), then(admin.Delete(ctx, q, "j", tester)))
 	}, workqueue.ErrCancelled, true},
-	{"break", func(ctx context.Context, q, _ *workqueue.Queue) error { return then(q.BreakClaim(ctx, "j", tester)) }, coord.ErrFenced, false},
+	{"break", func(ctx context.Context, q, _ *workqueue.Queue) error {
+		return then(admin.BreakClaim(ctx, q, "j", tester))
+	}, coord.ErrFenced, false},
 	{"break and cancel", func(ctx context.Context, q, _ *workqueue.Queue) error {
-		return errors.Join(then(q.BreakClaim(ctx, "j", tester)), cancelJob(ctx, q))
+		return errors.Join(then(admin.BreakClaim(ctx, q, "j", tester)), cancelJob(ctx, q))
 	}, coord.ErrFenced, false},
 	{"edit", func(ctx context.Context, q, _ *workqueue.Queue) error {
-		return then(q.Edit(ctx, "j", func(p *workqueue.Params) error { p.Kind = "none"; return nil }, breaking()))
+		return then(admin.Edit(ctx, q, "j", func(p *workqueue.Params) error { p.Kind = "none"; return nil }, breaking()))
 	}, coord.ErrFenced, false},
-	{"delete", func(ctx context.Context, q, _ *workqueue.Queue) error { return then(q.Delete(ctx, "j", breaking())) }, coord.ErrFenced, false},
+	{"delete", func(ctx context.Context, q, _ *workqueue.Queue) error {
+		return then(admin.Delete(ctx, q, "j", breaking()))
+	}, coord.ErrFenced, false},
 	{"delete and enqueue again", func(ctx context.Context, q, _ *workqueue.Queue) error {
-		return errors.Join(then(q.Delete(ctx, "j", breaking())), then(q.Enqueue(ctx, workqueue.Params{ID: "j", Kind: "none"})), cancelJob(ctx, q))
+		return errors.Join(then(admin.Delete(ctx, q, "j", breaking())), then(q.Enqueue(ctx, workqueue.Params{ID: "j", Kind: "none"})), cancelJob(ctx, q))
 	}, coord.ErrFenced, false},
 	{"move", func(ctx context.Context, q, _ *workqueue.Queue) error {
-		return then(q.Move(ctx, "j", "other", breaking()))
+		return then(admin.Move(ctx, q, "j", "other", breaking()))
 	}, coord.ErrFenced, false},
 	{"move and cancel there", func(ctx context.Context, q, other *workqueue.Queue) error {
-		return errors.Join(then(q.Move(ctx, "j", "other", breaking())), cancelJob(ctx, other))
+		return errors.Join(then(admin.Move(ctx, q, "j", "other", breaking())), cancelJob(ctx, other))
 	}, coord.ErrFenced, false},
 }
 

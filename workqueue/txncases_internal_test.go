@@ -115,7 +115,7 @@ var txnCases = []txnCase{
 		if err != nil {
 			return txn, err
 		}
-		q := &Queue{core: &queue.Core{Name: "q", Keys: w.Keys, Txns: w.Txns}, cfg: Config{}.withDefaults()}
+		q := &Queue{core: &queue.Core{Txns: w.Txns}, cfg: Config{}.withDefaults()}
 		_, _, ops, err := q.EnqueueOps(Params{ID: "next"})
 		if err != nil {
 			return txn, err

@@ -42,10 +42,10 @@ func (q *Queue) Wait(ctx context.Context, id string) (*Job, error) {
 func (q *Queue) WaitFor(ctx context.Context, job *Job) (*Job, error) {
 	switch {
 	case job == nil || job.Born == "":
-		return nil, fmt.Errorf("wait in %s: %w", q.core.Name, &coord.InputError{Field: "job", Value: "", Reason: "pass a job as Enqueue or Get returned it"})
-	case job.Queue != q.core.Name:
+		return nil, fmt.Errorf("wait in %s: %w", q.core.Name(), &coord.InputError{Field: "job", Value: "", Reason: "pass a job as Enqueue or Get returned it"})
+	case job.Queue != q.core.Name():
 		return nil, fmt.Errorf("wait for job %s: %w", job.ID, &coord.InputError{
-			Field: "job", Value: job.ID, Reason: fmt.Sprintf("it is of queue %s, this is a handle on %s", job.Queue, q.core.Name),
+			Field: "job", Value: job.ID, Reason: fmt.Sprintf("it is of queue %s, this is a handle on %s", job.Queue, q.core.Name()),
 		})
 	}
 	return q.wait(ctx, &waiting{id: job.ID, born: job.Born, since: job.Revision})
@@ -74,7 +74,7 @@ func (q *Queue) wait(ctx context.Context, w *waiting) (*Job, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil:
-			return nil, fmt.Errorf("wait for job %s of %s: %w", w.id, q.core.Name, err)
+			return nil, fmt.Errorf("wait for job %s of %s: %w", w.id, q.core.Name(), err)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func (w *waiting) superseded() error {
 func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitAgain/2+rand.N(waitAgain))
 	defer cancel()
-	ev, err := q.core.Store.FirstChange(ctx, q.core.Keys.Job(id), rev, clientv3.WithFilterPut())
+	ev, err := q.core.Store.FirstChange(ctx, q.core.Keys().Job(id), rev, clientv3.WithFilterPut())
 	switch {
 	case errors.Is(err, coord.ErrHistoryRewound):
 		return 0, err
@@ -154,12 +154,12 @@ func (q *Queue) awaitEnd(ctx context.Context, id string, rev int64) (int64, erro
 // or claimed by anybody. It watches, and confirms with a linearizable read.
 // In mode dispatch it looks every 10 s instead, since a worker does not watch all
 // jobs then. Records that cannot be read are not waited for: see
-// [Queue.Undecodable]. It
+// admin.Undecodable. It
 // outlasts passing trouble of etcd; it ends with ctx, and with [coord.ErrClosed]
 // when the queue or its client is closed.
 func (q *Queue) WaitEmpty(ctx context.Context) error {
 	if err := q.waitEmpty(ctx); err != nil {
-		return fmt.Errorf("wait until %s is empty: %w", q.core.Name, err)
+		return fmt.Errorf("wait until %s is empty: %w", q.core.Name(), err)
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ const confirmPage = 32
 // confirmEmpty tells whether no live job is left that can be read: at one revision,
 // since a job may end with the enqueue of another that is among those read before.
 func (q *Queue) confirmEmpty(ctx context.Context) (bool, error) {
-	start, end := q.core.Keys.Jobs(), clientv3.GetPrefixRangeEnd(q.core.Keys.Jobs())
+	start, end := q.core.Keys().Jobs(), clientv3.GetPrefixRangeEnd(q.core.Keys().Jobs())
 	for from, rev := start, int64(0); ; {
 		resp, err := q.core.Store.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(confirmPage), clientv3.WithRev(rev))
 		switch {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/workqueue"
@@ -129,16 +130,16 @@ var meanwhile = []struct {
 	}, "dead", "done 1", "done 1", "done 1"},
 	{"it ends and is deleted", func(r *waitRig) {
 		r.complete("1")
-		r.must(r.q.Delete(bounded(r.t), "j", tester))
+		r.must(admin.Delete(bounded(r.t), r.q, "j", tester))
 	}, "done 1", "gone", "gone", "gone"},
-	{"it is deleted", func(r *waitRig) { r.must(r.q.Delete(bounded(r.t), "j", tester)) }, "gone", "gone", "gone", "gone"},
+	{"it is deleted", func(r *waitRig) { r.must(admin.Delete(bounded(r.t), r.q, "j", tester)) }, "gone", "gone", "gone", "gone"},
 	{"it is deleted and comes again", func(r *waitRig) {
-		r.must(r.q.Delete(bounded(r.t), "j", tester))
+		r.must(admin.Delete(bounded(r.t), r.q, "j", tester))
 		r.enqueue()
 		r.complete("2")
 	}, "gone", "another's", "another's", "another's"},
 	{"it is moved and comes again", func(r *waitRig) {
-		r.must(r.q.Move(bounded(r.t), "j", "other", tester))
+		r.must(admin.Move(bounded(r.t), r.q, "j", "other", tester))
 		r.enqueue()
 	}, "gone", "another's", "another's", "another's"},
 }

@@ -143,7 +143,7 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 // lost sessions with new ones. Run it once: a second call returns a [coord.InputError].
 func (w *Worker) Run(ctx context.Context) error {
 	if w.ran.Swap(true) { //mutant:run-once
-		return fmt.Errorf("run worker: %w", &coord.InputError{Field: "worker", Value: "of queue " + w.q.core.Name, Reason: "it was run before: make one for each run"})
+		return fmt.Errorf("run worker: %w", &coord.InputError{Field: "worker", Value: "of queue " + w.q.core.Name(), Reason: "it was run before: make one for each run"})
 	}
 	w.soft = ctx
 	w.hard, w.hardStop = context.WithCancelCause(context.Background())
@@ -160,7 +160,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer w.standForDispatcher(ctx)()
 	err := w.serveAll(ctx, keeper)
 	if left := w.drain(); left > 0 {
-		err = errors.Join(err, fmt.Errorf("worker of %s: handlers that ignore the end of their context still run: %d", w.q.core.Name, left))
+		err = errors.Join(err, fmt.Errorf("worker of %s: handlers that ignore the end of their context still run: %d", w.q.core.Name(), left))
 	}
 	return err
 }
@@ -213,11 +213,11 @@ func (w *Worker) serveAll(ctx context.Context, m *coord.SessionKeeper) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fmt.Errorf("worker of %s: %w", w.q.core.Name, err)
+			return fmt.Errorf("worker of %s: %w", w.q.core.Name(), err)
 		}
 		w.serves(s, true)
 		if err := w.serveSession(ctx, s); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("worker of %s: %w", w.q.core.Name, err)
+			return fmt.Errorf("worker of %s: %w", w.q.core.Name(), err)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -121,7 +122,7 @@ func TestHungHandler(t *testing.T) {
 		t.Errorf("got %+v, want a refusal", s)
 	}
 	until(t, cl, root, "evidence is kept", func() bool {
-		found, err := q.Refusals(bounded(t))
+		found, err := admin.Refusals(bounded(t), q)
 		return err == nil && found["j"].Verb == "complete"
 	})
 }

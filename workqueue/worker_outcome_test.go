@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -101,7 +102,7 @@ func TestInterventionsReachTheHandler(t *testing.T) {
 			return err
 		}, workqueue.ErrCancelled},
 		{"break", func(q *workqueue.Queue, ctx context.Context) error {
-			_, err := q.BreakClaim(ctx, "j", workqueue.By{Actor: "me", Reason: "why"})
+			_, err := admin.BreakClaim(ctx, q, "j", workqueue.By{Actor: "me", Reason: "why"})
 			return err
 		}, coord.ErrFenced},
 	} {
@@ -130,7 +131,7 @@ func TestInterventionsReachTheHandler(t *testing.T) {
 				t.Errorf("got %+v, want a refusal", s)
 			}
 			until(t, cl, root, "evidence is kept", func() bool {
-				found, err := others.Refusals(bounded(t))
+				found, err := admin.Refusals(bounded(t), others)
 				return err == nil && found["j"].Verb == "complete" && found["j"].Size == 4
 			})
 			if err := r.stop(t); err != nil {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -168,14 +169,14 @@ func TestBadEndsAreLogged(t *testing.T) {
 			return nil, c.Fail(ctx, errors.New("handed in"))
 		case "broken", "abandoned":
 			if id == "broken" {
-				if _, err := q.BreakClaim(ctx, id, workqueue.By{Actor: "ann"}); err != nil {
+				if _, err := admin.BreakClaim(ctx, q, id, workqueue.By{Actor: "ann"}); err != nil {
 					return nil, err
 				}
 			}
 			<-ctx.Done()
 			<-free // a late result
 		case "taken":
-			if _, err := q.BreakClaim(ctx, id, workqueue.By{Actor: "ann"}); err != nil {
+			if _, err := admin.BreakClaim(ctx, q, id, workqueue.By{Actor: "ann"}); err != nil {
 				return nil, err
 			}
 			<-ctx.Done()
@@ -246,7 +247,7 @@ func TestPanicsOfCallbacksAreErrors(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "panic: match") {
 		t.Errorf("list: got %v", err)
 	}
-	_, err = d.q.Edit(bounded(t), "x", func(*workqueue.Params) error { panic("change") }, workqueue.By{Actor: "ann"})
+	_, err = admin.Edit(bounded(t), d.q, "x", func(*workqueue.Params) error { panic("change") }, workqueue.By{Actor: "ann"})
 	if err == nil || !strings.Contains(err.Error(), "panic: change") {
 		t.Errorf("edit: got %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
@@ -83,42 +84,42 @@ func (q *Queue) Requeue(ctx context.Context, id string, by workqueue.By) (*workq
 	return j, err
 }
 
-// BreakClaim is [workqueue.Queue.BreakClaim].
+// BreakClaim is [admin.BreakClaim].
 func (q *Queue) BreakClaim(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
 	call := q.begin(ctx, Break, id)
-	j, err := q.Queue.BreakClaim(ctx, id, by)
+	j, err := admin.BreakClaim(ctx, q.Queue, id, by)
 	call.End(err, fromJob(j))
 	return j, err
 }
 
-// Bury is [workqueue.Queue.Bury].
+// Bury is [admin.Bury].
 func (q *Queue) Bury(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
 	call := q.begin(ctx, Bury, id)
-	j, err := q.Queue.Bury(ctx, id, by)
+	j, err := admin.Bury(ctx, q.Queue, id, by)
 	call.End(err, fromJob(j))
 	return j, err
 }
 
-// Edit is [workqueue.Queue.Edit].
+// Edit is [admin.Edit].
 func (q *Queue) Edit(ctx context.Context, id string, change func(*workqueue.Params) error, by workqueue.By) (*workqueue.Job, error) {
 	call := q.begin(ctx, Edit, id)
-	j, err := q.Queue.Edit(ctx, id, change, by)
+	j, err := admin.Edit(ctx, q.Queue, id, change, by)
 	call.End(err, fromJob(j))
 	return j, err
 }
 
-// Move is [workqueue.Queue.Move].
+// Move is [admin.Move].
 func (q *Queue) Move(ctx context.Context, id, to string, by workqueue.By) (*workqueue.Job, error) {
 	call := q.begin(ctx, Move, id)
-	j, err := q.Queue.Move(ctx, id, to, by)
+	j, err := admin.Move(ctx, q.Queue, id, to, by)
 	call.End(err, fromJob(j))
 	return j, err
 }
 
-// Delete is [workqueue.Queue.Delete].
+// Delete is [admin.Delete].
 func (q *Queue) Delete(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
 	call := q.begin(ctx, Delete, id)
-	j, err := q.Queue.Delete(ctx, id, by)
+	j, err := admin.Delete(ctx, q.Queue, id, by)
 	call.End(err, nil) // the job is as it was
 	return j, err
 }

@@ -6,10 +6,10 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/leasekit/leasekit/workqueue"
 )
 
 var e7HistoryWentBack = &Check{
@@ -44,7 +44,7 @@ func (l *look) refusals(keys keyspace.Keyspace) each {
 	leases := l.leases(keys)
 	return func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
-			var r workqueue.Refusal
+			var r admin.Refusal
 			p, ok := keys.Parse(string(kv.Key))
 			if ok && json.Unmarshal(kv.Value, &r) == nil && int64(r.Token) >= kv.ModRevision {
 				l.future = append(l.future, foretold{p.Queue, p.ID, string(kv.Key), r.Token, kv.ModRevision})

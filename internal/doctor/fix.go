@@ -25,14 +25,14 @@ type repair struct {
 func deleteLeftover(kv *mvccpb.KeyValue) repair { return repair{leftover: kv} }
 
 // onQueue repairs a job at the revision at which it was found.
-func onQueue(queue, id string, rev int64, act func(*workqueue.Queue, context.Context, string, workqueue.By) (*workqueue.Job, error)) repair {
+func onQueue(queue, id string, rev int64, act func(context.Context, *workqueue.Queue, string, workqueue.By) (*workqueue.Job, error)) repair {
 	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
 		by.Revision = rev
 		q, err := e.queue(ctx, queue)
 		if err != nil {
 			return "", err
 		}
-		j, err := act(q, ctx, id, by)
+		j, err := act(ctx, q, id, by)
 		if err != nil {
 			return "", err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -30,7 +31,7 @@ var j1GoneOwner = &Check{
 					Detail: fmt.Sprintf("%s token %s (%s)", q.ref(j.ID), j.Token, why),
 					Key:    key, Revision: decimal(j.Revision), Token: j.Token.String(), still: map[string]int64{key: j.Revision},
 					Plan:   fmt.Sprintf("requeue %s at front, new token", q.ref(j.ID)),
-					repair: onQueue(q.name, j.ID, j.Revision, (*workqueue.Queue).BreakClaim),
+					repair: onQueue(q.name, j.ID, j.Revision, admin.BreakClaim),
 				}
 				if j.AtMostOnce {
 					f.Plan = "bury " + q.ref(j.ID) + ", which may be started at most once"

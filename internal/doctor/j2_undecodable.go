@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -27,7 +28,7 @@ var j2Undecodable = &Check{
 					Detail: q.ref(u.p.ID) + " in " + u.p.Kind + "/ revision " + decimal(u.rev) + " (" + why + ")",
 					Key:    u.name, Revision: decimal(u.rev), still: map[string]int64{u.name: u.rev},
 					Plan:   "move " + q.ref(u.p.ID) + " to dead/",
-					repair: onQueue(q.name, u.p.ID, u.rev, (*workqueue.Queue).Salvage),
+					repair: onQueue(q.name, u.p.ID, u.rev, admin.Salvage),
 				})
 			}
 		}

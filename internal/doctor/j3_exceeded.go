@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/leasekit/leasekit/workqueue"
+	"github.com/leasekit/leasekit/admin"
 )
 
 var j3Exceeded = &Check{
@@ -27,7 +27,7 @@ var j3Exceeded = &Check{
 					Detail: fmt.Sprintf("%s revision %d (%d %s of %d)", q.ref(j.ID), j.Revision, n, of, most),
 					Key:    key, Revision: decimal(j.Revision), still: map[string]int64{key: j.Revision},
 					Plan:   "bury " + q.ref(j.ID),
-					repair: onQueue(q.name, j.ID, j.Revision, (*workqueue.Queue).Bury),
+					repair: onQueue(q.name, j.ID, j.Revision, admin.Bury),
 				})
 			}
 		}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -38,7 +39,7 @@ func mendConfig(queue string, rev int64) repair {
 		if err != nil {
 			return "", err
 		}
-		if err := q.MendConfig(ctx, by); err != nil {
+		if err := admin.MendConfig(ctx, q, by); err != nil {
 			return "", err
 		}
 		return "queue/" + named(queue) + " is paused; when it may go on: leasectl queues resume " + escape.Shell(queue), nil

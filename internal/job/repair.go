@@ -173,3 +173,6 @@ func (t Txns) clearBeside(txn *etcdkv.Txn, r *Record) {
 		txn.Then = append(txn.Then, clientv3.OpDelete(t.Keys.Progress(r.ID)))
 	}
 }
+
+// MaxSalvage bounds what is kept of a record, in bytes, so that its base64 fits.
+const MaxSalvage = 512 << 10

@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
@@ -25,7 +26,7 @@ func (s *station) bury(ids ...string) {
 	s.t.Helper()
 	s.enqueue(ids...)
 	for _, id := range ids {
-		if _, err := s.queue.Bury(s.within(clitest.Patience), id, workqueue.By{Actor: "test", Reason: "timeout"}); err != nil {
+		if _, err := admin.Bury(s.within(clitest.Patience), s.queue, id, workqueue.By{Actor: "test", Reason: "timeout"}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -71,7 +72,7 @@ func TestManyRepairsSkipWhatHasMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.queue.Delete(s.within(clitest.Patience), "01J8AC", tester); err != nil {
+	if _, err := admin.Delete(s.within(clitest.Patience), s.queue, "01J8AC", tester); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keyboard.WriteString("y\n"); err != nil {

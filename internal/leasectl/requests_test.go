@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
@@ -53,7 +54,7 @@ func (c *crowd) grow(n int) {
 		}
 		_, err = q.Claim(ctx, c.worker)
 		must(err)
-		_, err = q.Bury(ctx, "dead", workqueue.By{})
+		_, err = admin.Bury(ctx, q, "dead", workqueue.By{})
 		must(err)
 		_, err = q.Cancel(ctx, "over", workqueue.By{})
 		must(err)

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
@@ -129,12 +130,12 @@ func TestTopOnATerminal(t *testing.T) {
 	v.shows("enqueued q/01J8AC")
 	v.types("p")
 	v.shows("Pause queue q in ")
-	if settings, err := s.queue.Settings(s.within(clitest.Patience)); err != nil || settings.Paused {
+	if settings, err := admin.Settings(s.within(clitest.Patience), s.queue); err != nil || settings.Paused {
 		t.Errorf("before the answer: %+v, %v", settings, err)
 	}
 	v.types("y")
 	v.shows("PAUSED")
-	settings, err := s.queue.Settings(s.within(clitest.Patience))
+	settings, err := admin.Settings(s.within(clitest.Patience), s.queue)
 	if err != nil || !settings.Paused || settings.PausedWhy != "leasectl top" {
 		t.Errorf("after the answer: %+v, %v", settings, err)
 	}

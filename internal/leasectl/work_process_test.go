@@ -19,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/faultproxy"
 	"github.com/leasekit/leasekit/internal/keyspace"
@@ -138,12 +139,12 @@ func (s *station) wait(id string) *workqueue.Job {
 }
 
 // refusal waits for the evidence of a refused result, which is written behind.
-func (s *station) refusal(id string) workqueue.Refusal {
+func (s *station) refusal(id string) admin.Refusal {
 	s.t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for ctx := s.within(clitest.Patience); ; {
-		found, err := s.queue.Refusals(ctx)
+		found, err := admin.Refusals(ctx, s.queue)
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -139,7 +139,7 @@ var table = []mutant{
 	{at: "import-seen", what: "import: what is there is as it was seen", how: drop, pkg: "workqueue", run: everyCompare},
 	{at: "import-same", what: "import: the very job is not put twice", how: drop, pkg: "workqueue", run: "TestImportAgain|TestImportOverOtherJobs"},
 	{at: "import-claimed", what: "import: a claimed job does not make way", how: drop, pkg: "workqueue", run: "TestImportAgain|TestImportOverOtherJobs"},
-	{at: "import-at-most-once", what: "import: what may start once, and did, is buried", how: "$; e.Unbegun = true", pkg: "workqueue", run: "TestImportOfAStartedAtMostOnceJob"},
+	{at: "import-at-most-once", what: "import: what may start once, and did, is buried", how: "$; e.Unbegun = true", pkg: "internal/job", run: "TestImportOfAStartedAtMostOnceJob"},
 	{at: "salvage-guard", what: "salvage: the record is as it was seen", how: drop, pkg: "workqueue", run: everyCompare},
 	{at: "unread-guard", what: "give back unread: the record is as it was seen", how: drop, pkg: "workqueue", run: everyCompare},
 	{at: "config-guard", what: "configure: nobody changed it meanwhile", how: drop, pkg: "workqueue", run: everyCompare},

@@ -13,7 +13,7 @@ func (q *Core) Change(ctx context.Context, what string, by job.By, edit func(*jo
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	for range MaxTries {
-		resp, err := q.Store.Get(ctx, q.Keys.Config())
+		resp, err := q.Store.Get(ctx, q.Keys().Config())
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}

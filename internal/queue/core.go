@@ -19,18 +19,18 @@ import (
 // Core is the machinery of a handle on one queue: what it writes with, what it knows, and
 // the leases that done jobs hang on. Safe for concurrent use.
 type Core struct {
-	Name      string
-	own       job.Settings // this process's, which the queue's config may overrule
-	Store     *etcdkv.Store
-	Keys      keyspace.QueueKeys
-	Txns      job.Txns
-	Committer *lane.Committer
-	Index     *ready.Index
-	Retention *retention
-	Backlog   backlog
-	Mirrors   *mirrors
-	Seq       atomic.Uint64
-	Log       *zap.Logger
+	// MaxPayload is the payload limit in bytes.
+	MaxPayload int
+	own        job.Settings // this process's, which the queue's config may overrule
+	Store      *etcdkv.Store
+	Txns       job.Txns
+	Committer  *lane.Committer
+	Index      *ready.Index
+	Retention  *retention
+	Backlog    backlog
+	Mirrors    *mirrors
+	Seq        atomic.Uint64
+	Log        *zap.Logger
 	Lifetime
 }
 
@@ -46,11 +46,17 @@ type Lifetime struct {
 	closeErr  error
 }
 
+// Keys are those of the queue.
+func (q *Core) Keys() keyspace.QueueKeys { return q.Txns.Keys }
+
+// Name is the queue's name.
+func (q *Core) Name() string { return q.Txns.Keys.Name() }
+
 // New returns the machinery of a queue, of which nothing runs yet.
 func New(store *etcdkv.Store, name, identity string, own job.Settings, quiet, scanEvery time.Duration, log *zap.Logger) *Core {
 	keys := store.Keys().Queue(name)
 	q := &Core{
-		Name: name, own: own, Store: store, Keys: keys, Txns: job.Txns{Keys: keys, Space: store.Keys()},
+		own: own, Store: store, Txns: job.Txns{Keys: keys, Space: store.Keys()},
 		Committer: lane.NewCommitter(store, identity), Index: ready.NewIndex(store.Keys(), name),
 		Log: log.With(zap.String("queue", name)),
 	}

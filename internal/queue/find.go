@@ -17,7 +17,7 @@ import (
 // findBeside is find with what lies beside the record, as of a revision; 0 is now.
 func (q *Core) findBeside(ctx context.Context, id string, rev int64) (l job.Snapshot, b job.Beside, err error) {
 	asOf := clientv3.WithRev(rev)
-	l, resp, err := q.FindAt(ctx, rev, id, clientv3.OpGet(q.Keys.Payload(id), asOf), clientv3.OpGet(q.Keys.Progress(id), asOf))
+	l, resp, err := q.FindAt(ctx, rev, id, clientv3.OpGet(q.Keys().Payload(id), asOf), clientv3.OpGet(q.Keys().Progress(id), asOf))
 	if err != nil || l.Record == nil {
 		return l, b, err
 	}

@@ -15,12 +15,12 @@ import (
 
 // Intervene makes a transition on somebody's behalf, guarded by what was read.
 func (q *Core) Intervene(ctx context.Context, id string, v job.Verb, by job.By) (job.Snapshot, error) {
-	what := fmt.Sprintf("%s: job %s of %s", v, id, q.Name)
+	what := fmt.Sprintf("%s: job %s of %s", v, id, q.Name())
 	if err := errors.Join(by.Validate(), keyspace.ValidateName("id", id)); err != nil {
 		return job.Snapshot{}, fmt.Errorf("%s: %w", what, err)
 	}
 	for range MaxTries {
-		l, resp, err := q.Find(ctx, id, clientv3.OpGet(q.Keys.Config()))
+		l, resp, err := q.Find(ctx, id, clientv3.OpGet(q.Keys().Config()))
 		if err != nil {
 			return job.Snapshot{}, fmt.Errorf("%s: %w", what, err)
 		}
@@ -81,7 +81,7 @@ func (q *Core) interveneOn(ctx context.Context, l job.Snapshot, v job.Verb, by j
 // Retold tries an intervention that needs what lies beside the record, again when the
 // job moved meanwhile, which try tells by errMissed.
 func (q *Core) Retold(ctx context.Context, v job.Verb, id string, by job.By, try func(job.Snapshot, job.Beside) (job.Snapshot, error)) (job.Snapshot, error) {
-	what := fmt.Sprintf("%s: job %s of %s", v, id, q.Name)
+	what := fmt.Sprintf("%s: job %s of %s", v, id, q.Name())
 	if err := errors.Join(by.Validate(), keyspace.ValidateName("id", id)); err != nil {
 		return job.Snapshot{}, fmt.Errorf("%s: %w", what, err)
 	}

@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -175,7 +176,7 @@ func (s *stage) judge(ctx context.Context, jobs []chunk) (Report, error) {
 			return r, err
 		}
 	}
-	refused, err := s.q.Refusals(ctx)
+	refused, err := admin.Refusals(ctx, s.q)
 	if err != nil {
 		return r, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/internal/leasectl/filter"
@@ -73,7 +74,7 @@ func (d *topDesk) SetPaused(ctx context.Context, queue string, paused bool, rev 
 	defer cancel()
 	return d.a.OnQueue(ctx, d.c, queue, func(q *workqueue.Queue) error {
 		by := workqueue.By{Actor: cli.Actor(), Reason: topReason, Revision: rev}
-		s, err := q.Settings(ctx)
+		s, err := admin.Settings(ctx, q)
 		switch {
 		case err != nil:
 			return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
@@ -105,7 +106,7 @@ func TestTopActsOnWhatWasShown(t *testing.T) {
 	newTable(t, func(ctx context.Context, s *table, d *topDesk) error {
 		s.enqueue("dead", "other")
 		for _, id := range []string{"dead", "other"} {
-			if _, err := s.queue.Bury(ctx, id, workqueue.By{Actor: "test"}); err != nil {
+			if _, err := admin.Bury(ctx, s.queue, id, workqueue.By{Actor: "test"}); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
@@ -142,7 +143,7 @@ func exportQueue(ctx context.Context, a *cli.App, c *connect.Conn, queue string,
 		return err
 	}
 	defer func() { _ = q.Close() }() // nothing was written to etcd
-	for line, err := range q.Export(ctx) {
+	for line, err := range admin.Export(ctx, q) {
 		switch {
 		case cli.Unreadable(err):
 			sum.unread++

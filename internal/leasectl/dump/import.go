@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -204,7 +205,7 @@ func (im *importer) put(ctx context.Context, q *workqueue.Queue, lines []cli.Inp
 	by := workqueue.By{Actor: cli.Actor(), Reason: im.o.Reason}
 	bounded, cancel := im.a.Bounded(ctx)
 	defer cancel()
-	for i, err := range q.ImportBatch(bounded, raw, im.o.onConflict == conflictReplace, by) {
+	for i, err := range admin.Import(bounded, q, raw, im.o.onConflict == conflictReplace, by) {
 		if !errors.Is(err, coord.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 			im.count(lines[i], err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/look"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 	"github.com/leasekit/leasekit/workqueue"
@@ -237,7 +238,7 @@ func differences(old, now *workqueue.Job) (names []string) {
 }
 
 // OfRefusal is a late write that was refused.
-func OfRefusal(queue, id string, r workqueue.Refusal) Event {
+func OfRefusal(queue, id string, r admin.Refusal) Event {
 	e := Event{Type: evFenced, Time: r.At, Queue: queue, ID: id, Token: r.Token.String(), Attempt: r.Attempt, Detail: "late " + r.Verb + " refused"}
 	e.by(r.Owner, "")
 	if r.Size > 0 {
@@ -255,7 +256,7 @@ func (e Event) Clock() string {
 }
 
 // DecodeRefusal reads the evidence of a refused write.
-func DecodeRefusal(value []byte) (r workqueue.Refusal, ok bool) {
+func DecodeRefusal(value []byte) (r admin.Refusal, ok bool) {
 	err := json.Unmarshal(value, &r)
 	return r, err == nil && r.Verb != ""
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -36,7 +37,7 @@ func Deletion(force bool) Repair {
 		Able:   func(j *workqueue.Job) bool { return j.Owner == "" || force },
 		severe: func(j *workqueue.Job) bool { return j.State == workqueue.StateDead || j.State.Live() },
 		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-			return q.Delete(ctx, id, by)
+			return admin.Delete(ctx, q, id, by)
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -57,7 +58,7 @@ leasectl jobs get.`,
 }
 
 // readRefusal reads the last late write for a job that was refused, nil without one.
-func readRefusal(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRef) (*workqueue.Refusal, error) {
+func readRefusal(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRef) (*admin.Refusal, error) {
 	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func readRefusal(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRe
 }
 
 // jobSheet describes a job; whole leaves nothing of what it carries out.
-func jobSheet(j *workqueue.Job, refusal *workqueue.Refusal, now time.Time, whole bool) *output.Sheet {
+func jobSheet(j *workqueue.Job, refusal *admin.Refusal, now time.Time, whole bool) *output.Sheet {
 	most := previewBytes
 	if whole {
 		most = math.MaxInt

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
@@ -68,7 +69,7 @@ func newEdit(a *cli.App, cmd *cobra.Command, args []string, o editOptions) (Repa
 		verb: "edit", past: "edited", Breaks: o.force, hint: claimedHint("edit"),
 		Able: func(j *workqueue.Job) bool { return j.State.Live() && (j.Owner == "" || o.force) },
 		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-			return q.Edit(ctx, id, e.apply, by)
+			return admin.Edit(ctx, q, id, e.apply, by)
 		},
 	}
 	switch {

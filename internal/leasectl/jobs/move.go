@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
@@ -25,7 +26,7 @@ func newJobsMove(a *cli.App) *cobra.Command {
 				return j.State == workqueue.StateDead || j.State.Live() && (j.Owner == "" || force)
 			},
 			do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-				return q.Move(ctx, id, to, by)
+				return admin.Move(ctx, q, id, to, by)
 			},
 			hint: func(ref cli.JobRef, err error) string {
 				if errors.Is(err, workqueue.ErrExists) {

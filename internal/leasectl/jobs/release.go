@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/workqueue"
@@ -22,7 +23,7 @@ func newJobsRelease(a *cli.App) *cobra.Command {
 			return j.State == workqueue.StateClaimed || j.State == workqueue.StateOrphan
 		},
 		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-			return q.BreakClaim(ctx, id, by)
+			return admin.BreakClaim(ctx, q, id, by)
 		},
 	}, &cobra.Command{})
 	cmd := newStep(a, &cobra.Command{

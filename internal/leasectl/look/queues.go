@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -74,7 +75,7 @@ type Recent struct {
 	cut string // what a process keeps, where so many are kept that some of those since then may have been given up
 }
 
-func queueItemOf(s workqueue.Stats, now time.Time) Queue {
+func queueItemOf(s admin.Stats, now time.Time) Queue {
 	i := Queue{
 		Name: s.Queue, Mode: s.Mode, Paused: s.Paused,
 		Ready: s.Jobs[workqueue.StateReady], Scheduled: s.Jobs[workqueue.StateScheduled], Retry: s.Jobs[workqueue.StateRetry],
@@ -95,7 +96,7 @@ func queueItemOf(s workqueue.Stats, now time.Time) Queue {
 
 // givesUp tells whether so many finished jobs are kept that a process may have begun to give up the oldest, unless it was
 // started to keep less. Those of two leases may be missing.
-func givesUp(s workqueue.Stats) bool {
+func givesUp(s admin.Stats) bool {
 	n := cmp.Or(s.Settings.RetainJobs, 10_000)
 	return s.Jobs[workqueue.StateDone] >= n-2*min(256, max(n/4, 1))
 }
@@ -112,7 +113,7 @@ func keptText(s workqueue.Config) string {
 	return "the last " + jobs + " or " + size
 }
 
-func recentOf(s workqueue.Stats, now time.Time) Recent {
+func recentOf(s admin.Stats, now time.Time) Recent {
 	r := s.Recent
 	item := Recent{
 		Since: r.Since.UTC().Truncate(time.Millisecond), ReachesTo: output.TimeOrNil(r.Reaches), Enqueued: r.Enqueued, Done: r.Done,
@@ -172,7 +173,7 @@ func ReadQueuesSince(ctx context.Context, a *cli.App, c *connect.Conn, since tim
 // countQueues counts what is in some queues, until take returns an error.
 func countQueues(ctx context.Context, a *cli.App, c *connect.Conn, names []string, since time.Time, take func(Queue, error) error) error {
 	now, warned := time.Now(), false
-	for s, err := range c.Queues().Stats(ctx, names, since) {
+	for s, err := range admin.CountAll(ctx, c.Queues(), names, since) {
 		if s.OwnersUnknown && !warned {
 			a.Notef("warning: you may not read who is alive, under %s of the root: orphans of queue %s count as claimed", "sessions/", strings.Join(names, ", "))
 			warned = true

@@ -5,14 +5,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
 // How far back the numbers reach is said only where finished jobs had to make room for others.
 func TestRecentSaysWhatWasCutOnlyWhereSomethingWas(t *testing.T) {
 	now := time.Now()
-	stats := func(kept int) workqueue.Stats {
-		s := workqueue.Stats{Jobs: map[workqueue.State]int{workqueue.StateDone: kept}}
+	stats := func(kept int) admin.Stats {
+		s := admin.Stats{Jobs: map[workqueue.State]int{workqueue.StateDone: kept}}
 		s.Recent.Since, s.Recent.Reaches, s.Recent.Done = now.Add(-Recently), now.Add(-8*time.Second), min(kept, 3)
 		return s
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -97,7 +98,7 @@ func runDrain(ctx context.Context, a *cli.App, queue string, m cli.Mutation, tim
 }
 
 // pauseFor pauses the queue, unless it is.
-func pauseToDrain(ctx context.Context, a *cli.App, q *workqueue.Queue, s workqueue.Stats, m cli.Mutation) error {
+func pauseToDrain(ctx context.Context, a *cli.App, q *workqueue.Queue, s admin.Stats, m cli.Mutation) error {
 	if s.Paused {
 		return nil
 	}
@@ -120,7 +121,7 @@ func awaitIdle(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Qu
 	item.Queue = q.Name()
 	told := -1
 	for begun := false; ; begun = true {
-		s, err := q.Stats(ctx)
+		s, err := admin.Count(ctx, q)
 		if err != nil {
 			if err := connect.Outlast(ctx, begun, nil, err); err != nil {
 				return item, err

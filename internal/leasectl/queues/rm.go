@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -63,20 +64,20 @@ func runQueueRm(ctx context.Context, a *cli.App, queue string, m cli.Mutation) e
 		return purge(ctx, a, format, r, q, f, func(ctx context.Context) error {
 			ctx, cancel := a.Bounded(ctx)
 			defer cancel()
-			return q.Remove(ctx, workqueue.By{Actor: cli.Actor(), Revision: config.Revision})
+			return admin.Remove(ctx, q, workqueue.By{Actor: cli.Actor(), Revision: config.Revision})
 		})
 	})
 }
 
 // settingsOf reads the config of a queue, and how many workers it has.
-func settingsOf(ctx context.Context, a *cli.App, q *workqueue.Queue) (workqueue.Stats, error) {
+func settingsOf(ctx context.Context, a *cli.App, q *workqueue.Queue) (admin.Stats, error) {
 	ctx, cancel := a.Bounded(ctx)
 	defer cancel()
-	return q.Stats(ctx)
+	return admin.Count(ctx, q)
 }
 
 // removable returns why a queue cannot be removed.
-func removable(q *workqueue.Queue, s workqueue.Stats, f jobs.Found) error {
+func removable(q *workqueue.Queue, s admin.Stats, f jobs.Found) error {
 	left := 0
 	for _, n := range f.Left {
 		left += n

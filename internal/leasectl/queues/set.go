@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -125,7 +126,7 @@ func runQueueChange(ctx context.Context, a *cli.App, name string, m cli.Mutation
 		}
 		ctx, cancel := a.Bounded(ctx)
 		defer cancel()
-		s, err := q.Settings(ctx)
+		s, err := admin.Settings(ctx, q)
 		if err != nil {
 			return configHint(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/embedetcd"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
@@ -42,7 +43,7 @@ func TestQueueChangeConflicts(t *testing.T) {
 	if !moved || exit.Code(err) != exit.Conflict || out.Len() > 0 {
 		t.Errorf("got %v, and %q on stdout", err, out.String())
 	}
-	if st, err := mail.Stats(t.Context()); err != nil || st.Mode != "claim" || !st.Paused {
+	if st, err := admin.Count(t.Context(), mail); err != nil || st.Mode != "claim" || !st.Paused {
 		t.Errorf("got %+v, %v", st, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/internal/leasectl/look"
@@ -63,7 +64,7 @@ func (s *settingFlags) change() queueChange {
 }
 
 // noteSettings shows what is there before it changes.
-func noteSettings(a *cli.App, s workqueue.Stats) {
+func noteSettings(a *cli.App, s admin.Stats) {
 	a.Notef("so far: %s", look.SettingsText(s.Settings))
 	if s.SettingsErr != nil {
 		a.Notef("warning: what nobody goes by is dropped: %v", s.SettingsErr)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
@@ -163,7 +164,7 @@ func workQueue(ctx context.Context, a *cli.App, c *connect.Conn, queue string, a
 func noteObstacles(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue, log *workLog) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	stats, err := q.Settings(ctx)
+	stats, err := admin.Settings(ctx, q)
 	if err != nil {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -221,7 +222,7 @@ func (e *eviction) open(ctx context.Context, q *workqueue.Queue, ref cli.JobRef)
 	defer cancel()
 	by := e.by
 	by.Revision = e.owned[ref]
-	_, err := q.BreakClaim(ctx, ref.ID, by)
+	_, err := admin.BreakClaim(ctx, q, ref.ID, by)
 	if exit.Code(err) != exit.Conflict {
 		return err
 	}

@@ -1,4 +1,4 @@
-package workqueue
+package admin
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // Stats is what is in a queue.
@@ -32,8 +34,8 @@ type Stats struct {
 	PausedWhy string
 	// PausedAt is when, by their clock; zero where that was not kept.
 	PausedAt time.Time
-	// Settings are the queue's: see [Queue.SetSettings]. All else in it is zero.
-	Settings Config
+	// Settings are the queue's: see [workqueue.Queue.SetSettings]. All else in it is zero.
+	Settings workqueue.Config
 	// SettingsErr names the settings that cannot be read or are out of bounds: nobody
 	// goes by them.
 	SettingsErr error
@@ -46,7 +48,7 @@ type Stats struct {
 	// Revision is the config's, to guard a change with; 0 when there is none yet.
 	Revision int64
 	// Jobs counts by state. Cancelled jobs count as done.
-	Jobs map[State]int
+	Jobs map[workqueue.State]int
 	// Oldest is when the oldest ready job was enqueued, zero without one.
 	Oldest time.Time
 	// Workers is how many sessions serve the queue.
@@ -64,8 +66,8 @@ type Stats struct {
 	// that no program puts there are none. Newer is how many of them a newer program
 	// wrote, which can read them.
 	Unreadable, Newer int
-	// Recent is what happened of late; only [Queue.StatsSince] and
-	// [Queues.Stats] fill it.
+	// Recent is what happened of late; only [CountSince] and [CountAll]
+	// fill it.
 	Recent struct {
 		// Since is the time that was asked for.
 		Since time.Time
@@ -84,25 +86,25 @@ type Stats struct {
 	}
 }
 
-// Stats counts what is in the queue. It reads the head of every live job, and counts
+// Count counts what is in the queue. It reads the head of every live job, and counts
 // the others; each group at one revision.
-func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	return q.StatsSince(ctx, time.Time{})
+func Count(ctx context.Context, q *workqueue.Queue) (Stats, error) {
+	return CountSince(ctx, q, time.Time{})
 }
 
-// StatsSince is Stats with what happened since then, as far as finished jobs and the
+// CountSince is Stats with what happened since then, as far as finished jobs and the
 // evidence of refused writes are kept. It reads the head of these too.
-func (q *Queue) StatsSince(ctx context.Context, since time.Time) (s Stats, err error) {
-	for s, err = range statsOf(ctx, q.core.Store, []string{q.core.Name}, since) { // there is one
+func CountSince(ctx context.Context, q *workqueue.Queue, since time.Time) (s Stats, err error) {
+	for s, err = range statsOf(ctx, coreOf(q).Store, []string{coreOf(q).Name()}, since) { // there is one
 	}
 	return s, err
 }
 
-// Stats yields the [Queue.StatsSince] of several queues, in their order; the zero time
+// CountAll yields the [CountSince] of several queues, in their order; the zero time
 // leaves out what happened. A config that cannot be read is yielded as an error, which
-// matches [ErrUndecodable], and the counting goes on; any other error ends it.
-func (qs Queues) Stats(ctx context.Context, names []string, since time.Time) iter.Seq2[Stats, error] {
-	store, err := qs.open(names...)
+// matches [workqueue.ErrUndecodable], and the counting goes on; any other error ends it.
+func CountAll(ctx context.Context, qs workqueue.Queues, names []string, since time.Time) iter.Seq2[Stats, error] {
+	store, err := open(qs, names...)
 	if err != nil {
 		return func(yield func(Stats, error) bool) { yield(Stats{}, fmt.Errorf("count jobs: %w", err)) }
 	}
@@ -111,10 +113,10 @@ func (qs Queues) Stats(ctx context.Context, names []string, since time.Time) ite
 
 func statsOf(ctx context.Context, store *etcdkv.Store, queues []string, since time.Time) iter.Seq2[Stats, error] {
 	return func(yield func(Stats, error) bool) {
-		for group := range slices.Chunk(queues, queuesAtOnce) {
+		for group := range slices.Chunk(queues, queue.QueuesAtOnce) {
 			counters, err := countQueues(ctx, store, group, since)
 			if err != nil {
-				yield(Stats{}, fmt.Errorf("count jobs of %s: %w", namesText(queues), err))
+				yield(Stats{}, fmt.Errorf("count jobs of %s: %w", queue.NamesText(queues), err))
 				return
 			}
 			for _, c := range counters {
@@ -135,7 +137,7 @@ func countQueues(ctx context.Context, store *etcdkv.Store, queues []string, sinc
 	if err != nil {
 		return nil, err
 	}
-	lives, rev, err := liveOwners(ctx, store)
+	lives, rev, err := queue.LiveOwners(ctx, store)
 	if errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrPermissionDenied) {
 		// Somebody who may read this queue only: the numbers are worth more than nothing.
 		for _, c := range all {
@@ -202,7 +204,7 @@ func readSettings(ctx context.Context, store *etcdkv.Store, queues []string, sin
 					c.stats.Workers++
 				}
 			}
-			c.stats.Jobs = map[State]int{StateDone: int(got[2].GetResponseRange().Count), StateDead: int(got[3].GetResponseRange().Count)}
+			c.stats.Jobs = map[workqueue.State]int{workqueue.StateDone: int(got[2].GetResponseRange().Count), workqueue.StateDead: int(got[3].GetResponseRange().Count)}
 			all = append(all, c)
 		}
 	}
@@ -217,26 +219,26 @@ type part struct {
 
 // parts are the directories that the counter has to see.
 func (c *counter) parts(keys keyspace.Keyspace, lives func(string, int64) bool) (parts []part) {
-	for _, d := range directoriesOf(keys, c.stats.Queue) {
-		if d.where != job.InJobs && c.since.IsZero() {
+	for _, d := range queue.DirectoriesOf(keys, c.stats.Queue) {
+		if d.Where != job.InJobs && c.since.IsZero() {
 			continue
 		}
-		parts = append(parts, part{d.prefix, func(kv *mvccpb.KeyValue) {
-			h, err := d.txns.HeadOf(d.where, kv)
+		parts = append(parts, part{d.Prefix, func(kv *mvccpb.KeyValue) {
+			h, err := d.Txns.HeadOf(d.Where, kv)
 			switch {
 			case err != nil && !oursIn(keys, kv):
 			case err != nil:
 				c.unread(err)
-			case d.where == job.InJobs:
+			case d.Where == job.InJobs:
 				c.live(&h, lives)
 			default:
-				c.over(d.where, &h)
+				c.over(d.Where, &h)
 			}
 		}})
 	}
 	if !c.since.IsZero() {
 		parts = append(parts, part{keys.Queue(c.stats.Queue).RefusedWrites(), func(kv *mvccpb.KeyValue) {
-			if _, r, ok := refusalIn(keys, kv); ok && !r.At.Before(c.since) {
+			if _, r, ok := job.RefusalIn(keys, kv); ok && !r.At.Before(c.since) {
 				c.stats.Recent.Fenced++
 			}
 		}})
@@ -267,7 +269,7 @@ type counter struct {
 // unread counts a record that cannot be read: it blocks nothing but itself.
 func (c *counter) unread(err error) {
 	c.stats.Unreadable++
-	if errors.Is(err, ErrNewer) {
+	if errors.Is(err, workqueue.ErrNewer) {
 		c.stats.Newer++
 	}
 }
@@ -275,14 +277,14 @@ func (c *counter) unread(err error) {
 // live counts a job that is not over.
 func (c *counter) live(h *job.Head, lives func(string, int64) bool) {
 	s := &c.stats
-	state := State(h.State(job.InJobs, c.now, lives))
+	state := workqueue.State(h.State(job.InJobs, c.now, lives))
 	s.Jobs[state]++
 	switch state {
-	case StateReady:
+	case workqueue.StateReady:
 		if at := job.ParseTime(h.EnqueuedAt); !at.IsZero() && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
 			s.Oldest = at
 		}
-	case StateOrphan:
+	case workqueue.StateOrphan:
 		if len(s.Orphans) < maxOrphans {
 			s.Orphans = append(s.Orphans, string(h.ID))
 		}
@@ -353,16 +355,16 @@ func (c *counter) finish() {
 	}
 }
 
-// Settings is the part of [Queue.Stats] that the queue's config says, for one small
+// Settings is the part of [Count] that the queue's config says, for one small
 // read: mode, pause, settings and revision. Nothing is counted.
-func (q *Queue) Settings(ctx context.Context) (Stats, error) {
-	resp, err := q.core.Store.Get(ctx, q.core.Keys.Config())
+func Settings(ctx context.Context, q *workqueue.Queue) (Stats, error) {
+	resp, err := coreOf(q).Store.Get(ctx, coreOf(q).Keys().Config())
 	if err != nil {
-		return Stats{}, fmt.Errorf("read config of %s: %w", q.core.Name, err)
+		return Stats{}, fmt.Errorf("read config of %s: %w", coreOf(q).Name(), err)
 	}
 	s, err := settingsIn(resp.Kvs)
 	if err != nil {
-		return Stats{}, fmt.Errorf("queue %s: %w", q.core.Name, err)
+		return Stats{}, fmt.Errorf("queue %s: %w", coreOf(q).Name(), err)
 	}
 	return s, nil
 }
@@ -373,11 +375,12 @@ func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Mode: ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev, SetBy: c.SetBy, SetWhy: c.SetReason, SetAt: c.SetAt}
-	set, err := c.Settings()
-	s.Settings, s.SettingsErr = configOf(set), err
-	if c.Mode == ModeDispatch {
-		s.Mode = ModeDispatch
+	s := Stats{Mode: workqueue.ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev, SetBy: c.SetBy, SetWhy: c.SetReason, SetAt: c.SetAt}
+	if len(kvs) > 0 {
+		s.SettingsErr = s.Settings.ReadSettings(kvs[0].Value)
+	}
+	if c.Mode == workqueue.ModeDispatch {
+		s.Mode = workqueue.ModeDispatch
 	}
 	return s, nil
 }

@@ -1,33 +1,30 @@
-package workqueue
+package job
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/leasekit/leasekit/internal/job"
-	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 func exportedOf(where, record, rest string) []byte {
-	return []byte(fmt.Sprintf(`{"v":%d,"where":%q,"queue":"q","record":%s%s}`, exportVersion, where, record, rest))
+	return []byte(fmt.Sprintf(`{"v":%d,"where":%q,"queue":"q","record":%s%s}`, LineVersion, where, record, rest))
 }
 
 // A claimed job that may be started only once was started: wherever it is put back, it
 // is not started again.
 func TestImportOfAStartedAtMostOnceJob(t *testing.T) {
 	for _, once := range []bool{false, true} {
-		line := exportedOf(places[job.InJobs], fmt.Sprintf(`{"v":1,"id":"x","born":"b","at_most_once":%t,"attempt":1,"owner":"a.0123456789abcdef","owner_rev":"7"}`, once), "")
-		im := &importing{q: &Queue{cfg: Config{}.withDefaults()}}
-		if err := im.read(line); err != nil {
+		line := exportedOf(places[InJobs], fmt.Sprintf(`{"v":1,"id":"x","born":"b","at_most_once":%t,"attempt":1,"owner":"a.0123456789abcdef","owner_rev":"7"}`, once), "")
+		im, err := ReadLine(line, 256<<10)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := im.unclaim(By{Actor: "test"}); err != nil {
+		if err := im.Unclaim(By{Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}
-		if want := map[bool]job.Place{false: job.InJobs, true: job.InDead}[once]; im.where != want || im.record.Claimed() || (im.record.Outcome == job.OutcomeDead) != once {
-			t.Errorf("at most once %t: in %d with outcome %q and owner %q, want %d", once, im.where, im.record.Outcome, im.record.Owner, want)
+		if want := map[bool]Place{false: InJobs, true: InDead}[once]; im.Where != want || im.Record.Claimed() || (im.Record.Outcome == OutcomeDead) != once {
+			t.Errorf("at most once %t: in %d with outcome %q and owner %q, want %d", once, im.Where, im.Record.Outcome, im.Record.Owner, want)
 		}
 	}
 }
@@ -48,27 +45,26 @@ func FuzzImportLine(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		im := &importing{q: &Queue{cfg: Config{}.withDefaults()}}
-		if im.read(line) != nil {
+		im, err := ReadLine(line, 256<<10)
+		if err != nil {
 			return
 		}
-		started := im.record.Claimed() && im.record.AtMostOnce
-		if err := im.unclaim(By{Actor: "test"}); err != nil {
+		started := im.Record.Claimed() && im.Record.AtMostOnce
+		if err := im.Unclaim(By{Actor: "test"}); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if im.record.Claimed() || started && im.where == job.InJobs {
-			t.Errorf("%q: owner %q, in %d", line, im.record.Owner, im.where)
+		if im.Record.Claimed() || started && im.Where == InJobs {
+			t.Errorf("%q: owner %q, in %d", line, im.Record.Owner, im.Where)
 		}
-		im.lease = 1 // for those that are done
-		txn, err := jobtest.Txns(t, "/r/").Restore(im.restored(), job.ImportSeen{})
+		txn, err := testTxns(t, "/r/").Restore(im.Restored(1), ImportSeen{})
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		if _, err := job.Decode(txn.Then[0].ValueBytes()); err != nil {
+		if _, err := Decode(txn.Then[0].ValueBytes()); err != nil {
 			t.Errorf("%q is put as %q: %v", line, txn.Then[0].ValueBytes(), err)
 		}
-		if im.note != "" && !json.Valid([]byte(im.note)) {
-			t.Errorf("%q: progress is put as %q", line, im.note)
+		if im.Note != "" && !json.Valid([]byte(im.Note)) {
+			t.Errorf("%q: progress is put as %q", line, im.Note)
 		}
 	})
 }

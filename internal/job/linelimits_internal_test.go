@@ -1,11 +1,8 @@
-package workqueue
+package job
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/leasekit/leasekit/internal/job"
-	"github.com/leasekit/leasekit/internal/job/jobtest"
 )
 
 // An import takes what enqueue and handlers may leave, and nothing else.
@@ -30,14 +27,12 @@ func TestImportValidatesAsEnqueueDoes(t *testing.T) {
 		"progress":            {"jobs", `"attempt":1`, `,"progress":{"token":"1","progress":"` + long + `"}`, "progress"},
 		"checkpoint":          {"dead", `"attempt":1`, `,"progress":{"token":"1","checkpoint":"` + long + `"}`, "checkpoint"},
 	} {
-		im := &importing{q: &Queue{cfg: Config{}.withDefaults()}}
-		if err := im.read(exportedOf(tc.where, `{"v":1,"id":"x","born":"b",`+tc.members+`}`, tc.rest)); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := ReadLine(exportedOf(tc.where, `{"v":1,"id":"x","born":"b",`+tc.members+`}`, tc.rest), 256<<10); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	// A salvaged record may be larger than a payload, and goes out and in again.
-	im := &importing{q: &Queue{cfg: Config{}.withDefaults()}}
-	r := job.Salvaged("x", []byte(long+long), ErrUndecodable, jobtest.Event(job.VerbBury))
+	r := Salvaged("x", []byte(long+long), ErrUndecodable, testEvent(VerbBury))
 	b, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +41,7 @@ func TestImportValidatesAsEnqueueDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := im.read(exportedOf("dead", string(record), "")); err != nil {
+	if _, err := ReadLine(exportedOf("dead", string(record), ""), 256<<10); err != nil {
 		t.Errorf("a salvaged one: %v", err)
 	}
 }
@@ -54,8 +49,7 @@ func TestImportValidatesAsEnqueueDoes(t *testing.T) {
 // A count that no record may have is not imported either.
 func TestWrongNumbersAreNotImported(t *testing.T) {
 	for _, member := range []string{`"attempt":-1`, `"timeout_ms":9223372036854775807`, `"payload_beside":1073741825`} {
-		im := &importing{q: &Queue{cfg: Config{}.withDefaults()}}
-		if im.read(exportedOf(places[job.InJobs], `{"v":1,"id":"x","born":"b",`+member+`}`, "")) == nil {
+		if _, err := ReadLine(exportedOf(places[InJobs], `{"v":1,"id":"x","born":"b",`+member+`}`, ""), 256<<10); err == nil {
 			t.Errorf("%s is imported", member)
 		}
 	}

@@ -1,4 +1,4 @@
-package workqueue
+package admin
 
 import (
 	"context"
@@ -6,19 +6,20 @@ import (
 
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/queue"
+	"github.com/leasekit/leasekit/workqueue"
 )
 
 // Remove takes away what is left of an empty queue: its config, and with it its mode
 // and its pause. A queue is its keys, so it is not listed any more then; whoever
 // enqueues to it, or configures it, makes it anew.
 //
-// By.Revision guards the config, as [Queue.Settings] shows it. It returns
-// [ErrNotApplicable] while the queue has jobs, live, dead or kept, or workers, and
-// [ErrConflict] when the config is not at By.Revision any more.
-func (q *Queue) Remove(ctx context.Context, by By) error {
-	what := "remove queue " + q.core.Name
+// By.Revision guards the config, as [Settings] shows it. It returns
+// [workqueue.ErrNotApplicable] while the queue has jobs, live, dead or kept, or workers, and
+// [workqueue.ErrConflict] when the config is not at By.Revision any more.
+func Remove(ctx context.Context, q *workqueue.Queue, by workqueue.By) error {
+	what := "remove queue " + coreOf(q).Name()
 	for range queue.MaxTries {
-		resp, err := q.core.Store.Get(ctx, q.core.Keys.Config())
+		resp, err := coreOf(q).Store.Get(ctx, coreOf(q).Keys().Config())
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -29,7 +30,7 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 		if by.Revision != 0 && by.Revision != seen {
 			return queue.Conflict(what, fmt.Errorf("its config is at revision %d, not %d", seen, by.Revision))
 		}
-		workers, err := q.core.Store.List(ctx, q.core.Keys.Workers())
+		workers, err := coreOf(q).Store.List(ctx, coreOf(q).Keys().Workers())
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -40,7 +41,7 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 			}
 			left = max(left, kv.ModRevision)
 		}
-		r, err := q.core.Committer.Do(ctx, q.core.Txns.Disband(seen, left))
+		r, err := coreOf(q).Committer.Do(ctx, coreOf(q).Txns.Disband(seen, left))
 		now := int64(0)
 		if kv := r.Get(0); kv != nil {
 			now = kv.ModRevision
@@ -58,4 +59,4 @@ func (q *Queue) Remove(ctx context.Context, by By) error {
 }
 
 // errInhabited keeps a queue from being removed.
-var errInhabited = fmt.Errorf("%w: it has jobs or workers", ErrNotApplicable)
+var errInhabited = fmt.Errorf("%w: it has jobs or workers", workqueue.ErrNotApplicable)

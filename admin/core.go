@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
+	"github.com/leasekit/leasekit/workqueue"
+)
+
+// coreOf is the machinery of a handle.
+func coreOf(q *workqueue.Queue) *queue.Core { return queue.Of(q) }
+
+// viewOf makes the public job of a record.
+func viewOf(r *job.Record, name string, where job.Place, rev int64, now time.Time, ownerLives func(sid string, rev int64) bool) *workqueue.Job {
+	return queue.Job(r, name, where, rev, now, ownerLives).(*workqueue.Job)
+}
+
+// jobOf is what a change made of a job.
+func jobOf(q *workqueue.Queue, l job.Snapshot) *workqueue.Job {
+	return viewOf(l.Record, q.Name(), l.Where, l.Rev, time.Now(), queue.Nobody)
+}
+
+// intervene makes a transition on somebody's behalf.
+func intervene(ctx context.Context, q *workqueue.Queue, id string, v job.Verb, by workqueue.By) (*workqueue.Job, error) {
+	l, err := coreOf(q).Intervene(ctx, id, v, job.By(by))
+	if err != nil {
+		return nil, err
+	}
+	return jobOf(q, l), nil
+}
+
+// describe makes Params of what a record is made of.
+func describe(d job.Description) workqueue.Params {
+	return workqueue.Params{
+		ID: d.ID, Kind: d.Kind, Payload: d.Payload, Priority: d.Priority, RunAt: d.RunAt, Timeout: d.Timeout,
+		MaxAttempts: d.MaxAttempts, MaxLosses: d.MaxLosses, AtMostOnce: d.AtMostOnce, Labels: d.Labels, Trace: d.Trace,
+	}
+}
+
+// description is what Params make of a record.
+func description(p workqueue.Params) job.Description {
+	return job.Description{
+		ID: p.ID, Kind: p.Kind, Payload: p.Payload, Priority: p.Priority, RunAt: p.RunAt, Timeout: p.Timeout,
+		MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses, AtMostOnce: p.AtMostOnce, Labels: p.Labels, Trace: p.Trace,
+	}
+}
+
+// open returns the store, to read these queues from.
+func open(qs workqueue.Queues, names ...string) (*etcdkv.Store, error) {
+	for _, name := range names {
+		if err := keyspace.ValidateName("queue", name); err != nil {
+			return nil, err
+		}
+	}
+	return etcdkv.NewStore(qs.Client, qs.Root, nil)
+}
