@@ -109,3 +109,94 @@ func loadPermits(ctx context.Context, a *cli.App, c *connect.Conn, arg string) (
 	}
 	return items, err
 }
+
+func newSemaphoresLs(a *cli.App) *cobra.Command {
+	return newClaimsLs(a, semaphoreNoun, &cobra.Command{
+		Use:   "ls",
+		Short: "List the permits of semaphores that are held or waited for",
+		Long: `List the permits of semaphores that are held or waited for, one in a line. WAITERS
+wait for any permit of that name. A permit whose STATE is orphan has a holder whose
+session is gone: the next one who wants it gets it.`,
+		Example: `  leasectl semaphores ls
+  leasectl semaphores ls -o json`,
+	})
+}
+
+func newSemaphoresGet(a *cli.App) *cobra.Command {
+	var o cli.ListOptions
+	cmd := &cobra.Command{
+		Use:   "get SEMAPHORE",
+		Short: "Show the permits of one semaphore, in JSON with all who wait",
+		Long: `Show who holds the permits of a semaphore, and in JSON who waits for one, first in
+line first. With NAME/NUMBER only that permit is shown. What is shown was confirmed by
+a majority of etcd's members in this moment.`,
+		Example: `  leasectl semaphores get gpu
+  leasectl semaphores get gpu/0 -o json`,
+		Args: cli.Takes("SEMAPHORE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return cli.RunList(cmd.Context(), a, o, cli.Lister[Item]{
+				View:     semaphoreNoun.view(),
+				Prefixes: semaphoreNoun.watched,
+				Load: func(ctx context.Context, c *connect.Conn) ([]Item, error) {
+					return loadPermits(ctx, a, c, args[0])
+				},
+			})
+		},
+	}
+	o.AddFlags(cmd)
+	return cmd
+}
+
+func newSemaphoresRelease(a *cli.App) *cobra.Command {
+	cmd := newClaimRelease(a, semaphoreNoun, &cobra.Command{
+		Use:   "release SEMAPHORE --token N | NAME/NUMBER --force",
+		Short: "Give a permit back, or take it from its holder",
+		Long: `Give a permit of a semaphore back, as its holder: --token and --nonce are what
+semaphores acquire printed, and tell which permit it is. Exit code 5 means that it was
+lost before.
+
+With --force somebody else takes the permit NAME/NUMBER from its holder and gives it to
+the first who waits, or to nobody. The holder may still be running; it is told, and no
+write under its permit is accepted any more. What it does elsewhere nobody can stop:
+look first whether it is gone.`,
+		Example: `  leasectl semaphores release gpu --token 918201 --nonce 5f1c...
+  leasectl semaphores release gpu/2 --force --reason "its host is gone"
+  leasectl semaphores release gpu/2 --force --token 918201 --yes   # only this claim`,
+	})
+	cmd.Args = cli.Takes("SEMAPHORE")
+	return cmd
+}
+
+func newSemaphoresAcquire(a *cli.App) *cobra.Command {
+	cmd := newClaimAcquire(a, semaphoreNoun, &cobra.Command{
+		Use:   "acquire SEMAPHORE --permits N --session S",
+		Short: "Acquire a permit of a semaphore for a session, from a script",
+		Long: `Acquire a permit of a semaphore for a session, as locks acquire does a lock. --permits
+is how many there are: all that use the name must agree on it. With --wait it stands in
+line; else, and when that is over, the exit code is 124.`,
+		Example: `  leasectl semaphores acquire gpu --permits 4 --session "$S" -o json
+  leasectl semaphores acquire gpu --permits 4 --session "$S" --wait 1m -o json`,
+	})
+	cmd.Args = cli.Takes("SEMAPHORE")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("permits") {
+			return exit.Usagef("--permits N, the same wherever the semaphore is used", "%s--permits is missing", cli.VerbPrefix(cmd))
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+func newSemaphoresVerify(a *cli.App) *cobra.Command {
+	cmd := newClaimStep(a, claimStep{semaphoreNoun, "held", (*coord.Hold).Verify}, &cobra.Command{
+		Use:   "verify SEMAPHORE --token N",
+		Short: "Prove that a permit is still held",
+		Long: `Prove that a permit is still held under a token, in this moment: a majority of etcd's
+members has said so, and the session was renewed. Exit code 5 means that it is not.
+SEMAPHORE is its name, or NAME/NUMBER of the permit.`,
+		Example: `  leasectl semaphores verify gpu --token 918201 --nonce 5f1c...`,
+	})
+	cmd.Args = cli.Takes("SEMAPHORE")
+	return cmd
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/leasekit/leasekit/admin"
@@ -101,10 +100,7 @@ func (d *topDesk) FindDead(ctx context.Context, queue string) (top.Found, error)
 		if err != nil {
 			return err
 		}
-		t = top.Found{Count: len(f.Jobs), About: strings.Join(f.Samples, ", ")}
-		if more := len(f.Jobs) - len(f.Samples); more > 0 {
-			t.About += fmt.Sprintf(", and %d more", more)
-		}
+		t = top.Found{Count: f.Len(), About: f.About()}
 		t.Retry = func(ctx context.Context) (string, error) { return d.retry(ctx, queue, f) }
 		return nil
 	})
@@ -116,17 +112,16 @@ func (d *topDesk) retry(ctx context.Context, queue string, f jobs.Found) (said s
 	mute := *d.a
 	mute.Out, mute.Err = io.Discard, io.Discard
 	err = d.a.OnQueue(ctx, d.c, queue, func(q *workqueue.Queue) error {
-		rs := &jobs.Repairs{A: &mute, R: jobs.Retry, Q: q, Found: f, Format: output.Table, Quiet: true, By: workqueue.By{Actor: cli.Actor(), Reason: topReason}}
-		err := rs.Run(ctx)
-		said = fmt.Sprintf("%d of %s retried", rs.Done, output.Count(len(f.Jobs), "dead job"))
-		switch untouched := len(f.Jobs) - rs.Done - rs.Skipped; {
-		case rs.Failure != nil:
+		did, err := jobs.Retry.Act(ctx, &mute, q, f, output.Table, topReason)
+		said = fmt.Sprintf("%d of %s retried", did.Done, output.Count(f.Len(), "dead job"))
+		switch untouched := f.Len() - did.Done - did.Skipped; {
+		case did.Failure != nil:
 			return err
 		case ctx.Err() != nil && untouched > 0:
 			said += fmt.Sprintf(", %d not begun", untouched)
 		}
-		if rs.Skipped > 0 {
-			said += fmt.Sprintf(", %d skipped: moved since", rs.Skipped)
+		if did.Skipped > 0 {
+			said += fmt.Sprintf(", %d skipped: moved since", did.Skipped)
 		}
 		return nil
 	})

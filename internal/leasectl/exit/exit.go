@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
+	"strings"
 	"syscall"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/execjob"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -198,3 +201,15 @@ func (e *Ended) Error() string { return fmt.Sprintf("the command exited with %d"
 
 // TryGrant is the way out where nobody can tell what is missing.
 const TryGrant = "leasectl auth can-i VERB QUEUE, which names what is missing, and leasectl auth roles, for who may grant it"
+
+// grpcPrefix is what gRPC puts before the message of a server; it tells a user nothing that the message does not.
+var grpcPrefix = regexp.MustCompile(`rpc error: code = \w+ desc = `)
+
+// Text is err in one line, in words that mean something outside of the program, and with nothing in it that a
+// terminal obeys: errors name keys and texts that anybody may have written.
+func Text(err error) string {
+	text := grpcPrefix.ReplaceAllString(err.Error(), "")
+	text = strings.ReplaceAll(text, "context deadline exceeded", "no answer in time")
+	text = strings.ReplaceAll(text, "context canceled", "stopped")
+	return escape.Text(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+}

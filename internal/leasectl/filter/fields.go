@@ -13,7 +13,7 @@ import (
 // filterField is a field that a filter can ask about.
 type filterField struct {
 	name  string
-	parse func(t *Term, value string) error
+	parse func(t *term, value string) error
 }
 
 // filterFields are all fields but state and label.NAME.
@@ -21,8 +21,8 @@ var filterFields = []filterField{
 	textField("queue", func(j *workqueue.Job) string { return j.Queue }),
 	textField("kind", func(j *workqueue.Job) string { return j.Kind }),
 	textField("id", func(j *workqueue.Job) string { return j.ID }),
-	{"worker", func(t *Term, value string) error { return t.ofWorker(value) }},
-	{"error", func(t *Term, value string) error {
+	{"worker", func(t *term, value string) error { return t.ofWorker(value) }},
+	{"error", func(t *term, value string) error {
 		t.text1(value, func(j *workqueue.Job) (string, bool) { return LastError(j), true }, true)
 		return nil
 	}},
@@ -55,17 +55,17 @@ func LastError(j *workqueue.Job) string {
 }
 
 func textField(name string, get func(*workqueue.Job) string) filterField {
-	return filterField{name, func(t *Term, value string) error {
+	return filterField{name, func(t *term, value string) error {
 		t.text1(value, func(j *workqueue.Job) (string, bool) { return get(j), true }, false)
 		return nil
 	}}
 }
 
 // text1 makes t a test of one text against any of the patterns in value.
-func (t *Term) text1(value string, get func(*workqueue.Job) (string, bool), fold bool) {
+func (t *term) text1(value string, get func(*workqueue.Job) (string, bool), fold bool) {
 	patterns := parsePatterns(value, fold)
 	t.exact = exactOf(patterns)
-	t.Test = func(j *workqueue.Job, _ time.Time) bool {
+	t.test = func(j *workqueue.Job, _ time.Time) bool {
 		text, ok := get(j)
 		if fold {
 			text = strings.ToLower(text)
@@ -75,9 +75,9 @@ func (t *Term) text1(value string, get func(*workqueue.Job) (string, bool), fold
 }
 
 // ofWorker asks for the owner: by session, or by the identity that the session's ID begins with.
-func (t *Term) ofWorker(value string) error {
+func (t *term) ofWorker(value string) error {
 	patterns := parsePatterns(value, false)
-	t.Test = func(j *workqueue.Job, _ time.Time) bool {
+	t.test = func(j *workqueue.Job, _ time.Time) bool {
 		identity, _, _ := strings.Cut(j.Owner, ".")
 		return j.Owner != "" && slices.ContainsFunc(patterns, func(p pattern) bool { return p.match(j.Owner) || p.match(identity) })
 	}
@@ -85,47 +85,47 @@ func (t *Term) ofWorker(value string) error {
 }
 
 // ofStates asks for states.
-func (t *Term) ofStates(word, value string) error {
+func (t *term) ofStates(word, value string) error {
 	for _, name := range strings.Split(unquote(value), ",") {
 		if !slices.Contains(States, workqueue.State(name)) {
 			return badTerm(word, "has the state %q, which is none of %s", name, JoinStates())
 		}
-		t.States = append(t.States, workqueue.State(name))
+		t.states = append(t.states, workqueue.State(name))
 	}
-	t.TestStates()
+	t.testStates()
 	return nil
 }
 
-// TestStates makes t a test of its states. An orphan is claimed, by a session that is gone.
-func (t *Term) TestStates() {
-	if slices.Contains(t.States, workqueue.StateClaimed) && !slices.Contains(t.States, workqueue.StateOrphan) {
-		t.States = append(t.States, workqueue.StateOrphan)
+// testStates makes t a test of its states. An orphan is claimed, by a session that is gone.
+func (t *term) testStates() {
+	if slices.Contains(t.states, workqueue.StateClaimed) && !slices.Contains(t.states, workqueue.StateOrphan) {
+		t.states = append(t.states, workqueue.StateOrphan)
 	}
-	states := t.States
-	t.Test = func(j *workqueue.Job, _ time.Time) bool { return slices.Contains(states, j.State) }
+	states := t.states
+	t.test = func(j *workqueue.Job, _ time.Time) bool { return slices.Contains(states, j.State) }
 }
 
 func numberField(name string, get func(*workqueue.Job) int64) filterField {
-	return filterField{name, func(t *Term, value string) error {
+	return filterField{name, func(t *term, value string) error {
 		checks, err := parseChecks(t, value, func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }, "a whole number, such as %s:3 or %[1]s:>3")
-		t.Test = func(j *workqueue.Job, _ time.Time) bool { return anyHolds(checks, get(j)) }
+		t.test = func(j *workqueue.Job, _ time.Time) bool { return anyHolds(checks, get(j)) }
 		return err
 	}}
 }
 
 // sinceField asks how long ago something happened. What has not happened matches nothing.
 func sinceField(name string, get func(*workqueue.Job) time.Time) filterField {
-	return filterField{name, func(t *Term, value string) error {
+	return filterField{name, func(t *term, value string) error {
 		checks, err := parseChecks(t, value, func(text string) (int64, error) {
 			d, err := parseSpan(text)
 			return int64(d), err
 		}, "a duration behind < or >, such as %s:>1h or %[1]s:<2d")
 		for _, c := range checks {
 			if err == nil && c.op == "=" {
-				err = badTerm(t.text, "needs < or > before the duration, such as %s:>1h", t.Field)
+				err = badTerm(t.text, "needs < or > before the duration, such as %s:>1h", t.field)
 			}
 		}
-		t.Test = func(j *workqueue.Job, now time.Time) bool {
+		t.test = func(j *workqueue.Job, now time.Time) bool {
 			at := get(j)
 			return !at.IsZero() && anyHolds(checks, int64(now.Sub(at)))
 		}
@@ -173,7 +173,7 @@ func anyHolds(checks []check, n int64) bool {
 	return slices.ContainsFunc(checks, func(c check) bool { return c.holds(n) })
 }
 
-func parseChecks(t *Term, value string, parse func(string) (int64, error), wants string) (checks []check, err error) {
+func parseChecks(t *term, value string, parse func(string) (int64, error), wants string) (checks []check, err error) {
 	for _, text := range strings.Split(unquote(value), ",") {
 		c := check{op: "="}
 		for _, op := range []string{">=", "<=", ">", "<", "="} {
@@ -183,7 +183,7 @@ func parseChecks(t *Term, value string, parse func(string) (int64, error), wants
 			}
 		}
 		if c.n, err = parse(text); err != nil {
-			return nil, badTerm(t.text, "needs "+wants, t.Field)
+			return nil, badTerm(t.text, "needs "+wants, t.field)
 		}
 		checks = append(checks, c)
 	}

@@ -14,16 +14,16 @@ import (
 
 // Filter selects jobs: leasectl help filters explains it to people. The zero value selects all. It knows no etcd and no
 // clock.
-type Filter struct{ Terms []Term }
+type Filter struct{ terms []term }
 
-// Term is one condition of a filter.
-type Term struct {
+// term is one condition of a filter.
+type term struct {
 	text  string // as it was written
-	Field string
+	field string
 	not   bool
-	Test  func(*workqueue.Job, time.Time) bool
+	test  func(*workqueue.Job, time.Time) bool
 
-	States []workqueue.State // of a term about states
+	states []workqueue.State // of a term about states
 	exact  []string          // of a term about texts, when all of them stand without a wildcard
 }
 
@@ -40,18 +40,23 @@ func Parse(text string) (Filter, error) {
 		if err != nil {
 			return Filter{}, err
 		}
-		f.Terms = append(f.Terms, t)
+		f.terms = append(f.terms, t)
 	}
 	return f, nil
 }
 
+// Selects tells that the filter asks for more than queues.
+func (f Filter) Selects() bool {
+	return slices.ContainsFunc(f.terms, func(t term) bool { return t.field != "queue" })
+}
+
 // empty tells that the filter selects all, which a verb that changes jobs must not take for a selection.
-func (f Filter) empty() bool { return len(f.Terms) == 0 }
+func (f Filter) empty() bool { return len(f.terms) == 0 }
 
 // Matches tells whether the filter selects the job, as it is at now. A job from a listing is enough.
 func (f Filter) Matches(j *workqueue.Job, now time.Time) bool {
-	for _, t := range f.Terms {
-		if t.Test(j, now) == t.not {
+	for _, t := range f.terms {
+		if t.test(j, now) == t.not {
 			return false
 		}
 	}
@@ -61,13 +66,13 @@ func (f Filter) Matches(j *workqueue.Job, now time.Time) bool {
 // States are those that can match, so that other directories need not be read; none means all.
 func (f Filter) States() []workqueue.State {
 	var left []workqueue.State
-	for _, t := range f.Terms {
+	for _, t := range f.terms {
 		switch {
-		case len(t.States) == 0 || t.not:
+		case len(t.states) == 0 || t.not:
 		case left == nil:
-			left = slices.Clone(t.States)
+			left = slices.Clone(t.states)
 		default:
-			left = slices.DeleteFunc(left, func(s workqueue.State) bool { return !slices.Contains(t.States, s) })
+			left = slices.DeleteFunc(left, func(s workqueue.State) bool { return !slices.Contains(t.states, s) })
 		}
 	}
 	return left
@@ -75,15 +80,15 @@ func (f Filter) States() []workqueue.State {
 
 // Never tells that no job can match, since two terms exclude each other.
 func (f Filter) Never() bool {
-	asked := slices.ContainsFunc(f.Terms, func(t Term) bool { return len(t.States) > 0 && !t.not })
+	asked := slices.ContainsFunc(f.terms, func(t term) bool { return len(t.states) > 0 && !t.not })
 	return asked && len(f.States()) == 0
 }
 
 // queues are the queues that can match, where the filter names them; ok is false when any can.
 func (f Filter) queues() (names []string, ok bool) {
-	for _, t := range f.Terms {
+	for _, t := range f.terms {
 		switch {
-		case t.Field != "queue" || t.exact == nil || t.not:
+		case t.field != "queue" || t.exact == nil || t.not:
 		case !ok:
 			names, ok = slices.Clone(t.exact), true
 		default:
@@ -96,13 +101,13 @@ func (f Filter) queues() (names []string, ok bool) {
 // WantsQueue tells whether a job of that queue can match.
 func (f Filter) WantsQueue(name string) bool {
 	j := &workqueue.Job{Queue: name}
-	return !slices.ContainsFunc(f.Terms, func(t Term) bool { return t.Field == "queue" && t.Test(j, time.Time{}) == t.not })
+	return !slices.ContainsFunc(f.terms, func(t term) bool { return t.field == "queue" && t.test(j, time.Time{}) == t.not })
 }
 
 // ID is the one ID that can match, where the filter names it: one get instead of a scan.
 func (f Filter) ID() (id string, ok bool) {
-	for _, t := range f.Terms {
-		if t.Field == "id" && !t.not && len(t.exact) == 1 {
+	for _, t := range f.terms {
+		if t.field == "id" && !t.not && len(t.exact) == 1 {
 			return t.exact[0], true
 		}
 	}
@@ -114,8 +119,8 @@ func badTerm(word, format string, args ...any) error {
 }
 
 // parseTerm reads one FIELD:VALUE.
-func parseTerm(word string) (Term, error) {
-	t := Term{text: word}
+func parseTerm(word string) (term, error) {
+	t := term{text: word}
 	rest := word
 	if after, ok := strings.CutPrefix(word, "-"); ok {
 		t.not, rest = true, after
@@ -124,25 +129,25 @@ func parseTerm(word string) (Term, error) {
 	if colon < 0 {
 		return t, badTerm(word, "is not FIELD:VALUE, such as state:dead or kind:send*")
 	}
-	t.Field = unquote(rest[:colon])
+	t.field = unquote(rest[:colon])
 	value := rest[colon+1:]
 	if value == "" {
 		return t, badTerm(word, "has no value behind the colon")
 	}
-	name, isLabel := strings.CutPrefix(t.Field, "label.")
+	name, isLabel := strings.CutPrefix(t.field, "label.")
 	switch {
 	case isLabel && name != "":
 		t.text1(value, func(j *workqueue.Job) (string, bool) { v, ok := j.Labels[name]; return v, ok }, false)
 		return t, nil
-	case t.Field == "state":
+	case t.field == "state":
 		return t, t.ofStates(word, value)
 	}
 	for _, field := range filterFields {
-		if field.name == t.Field {
+		if field.name == t.field {
 			return t, field.parse(&t, value)
 		}
 	}
-	return t, badTerm(word, "has the field %q, which is none of %s", t.Field, fieldNames())
+	return t, badTerm(word, "has the field %q, which is none of %s", t.field, fieldNames())
 }
 
 // splitWords splits at spaces outside of quotes.

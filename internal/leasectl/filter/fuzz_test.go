@@ -44,7 +44,7 @@ func FuzzFilter(f *testing.F) {
 				t.Errorf("%q matches job %q, and reads only %q", text, j.ID, id)
 			}
 		}
-		if len(parsed.Terms) != 1 || strings.HasPrefix(strings.TrimSpace(text), "-") {
+		if len(parsed.terms) != 1 || strings.HasPrefix(strings.TrimSpace(text), "-") {
 			return
 		}
 		opposite, err := Parse("-" + strings.TrimSpace(text))

@@ -44,20 +44,18 @@ func (s *Selection) Parse(args []string) (err error) {
 		return err
 	}
 	if len(s.States) > 0 {
-		t := Term{Field: "state"}
-		for _, name := range s.States {
-			if !slices.Contains(States, workqueue.State(name)) {
-				return exit.Usagef("leasectl help states", "--state %q is none of %s", name, JoinStates())
-			}
-			t.States = append(t.States, workqueue.State(name))
+		states, err := ParseStates("state", s.States)
+		if err != nil {
+			return err
 		}
-		t.TestStates()
-		s.Filter.Terms = append(s.Filter.Terms, t)
+		t := term{field: "state", states: states}
+		t.testStates()
+		s.Filter.terms = append(s.Filter.terms, t)
 	}
 	if s.kind != "" {
 		kind := s.kind
-		s.Filter.Terms = append(s.Filter.Terms, Term{Field: "kind", exact: []string{kind},
-			Test: func(j *workqueue.Job, _ time.Time) bool { return j.Kind == kind }})
+		s.Filter.terms = append(s.Filter.terms, term{field: "kind", exact: []string{kind},
+			test: func(j *workqueue.Job, _ time.Time) bool { return j.Kind == kind }})
 	}
 	s.Queues, s.Named = s.Filter.queues()
 	if len(args) > 0 {
@@ -67,6 +65,27 @@ func (s *Selection) Parse(args []string) (err error) {
 		s.Queues, s.Named = args[:1], true
 	}
 	return nil
+}
+
+// ParseStates reads states that a flag names. Those who ask for claimed jobs mean orphans too.
+func ParseStates(flag string, names []string) ([]workqueue.State, error) {
+	t := term{}
+	for _, name := range names {
+		if !slices.Contains(States, workqueue.State(name)) {
+			return nil, exit.Usagef("leasectl help states", "--%s %q is none of %s", flag, name, JoinStates())
+		}
+		t.states = append(t.states, workqueue.State(name))
+	}
+	t.testStates()
+	return t.states, nil
+}
+
+// ClaimedBy selects the jobs of some queues that a session has claimed.
+func ClaimedBy(session string, queues []string) Selection {
+	claimed := term{field: "state", states: []workqueue.State{workqueue.StateClaimed}}
+	claimed.testStates()
+	own := term{test: func(j *workqueue.Job, _ time.Time) bool { return j.Owner == session }}
+	return Selection{Named: true, Queues: queues, Filter: Filter{terms: []term{own, claimed}}}
 }
 
 // JoinStates is all of them in a sentence.
@@ -87,14 +106,14 @@ func (s Selection) Library(now time.Time, read *int) workqueue.Filter {
 	}
 	f.ID, _ = s.Filter.ID()
 	rest := Filter{}
-	for _, t := range s.Filter.Terms {
+	for _, t := range s.Filter.terms {
 		switch {
-		case t.Field == "state" && !t.not:
-		case t.Field == "queue" && !t.not && t.exact != nil:
-		case t.Field == "kind" && !t.not && len(t.exact) == 1 && f.Kind == "" && t.exact[0] != "":
+		case t.field == "state" && !t.not:
+		case t.field == "queue" && !t.not && t.exact != nil:
+		case t.field == "kind" && !t.not && len(t.exact) == 1 && f.Kind == "" && t.exact[0] != "":
 			f.Kind = t.exact[0]
 		default:
-			rest.Terms = append(rest.Terms, t)
+			rest.terms = append(rest.terms, t)
 		}
 	}
 	if !rest.empty() {

@@ -66,7 +66,7 @@ func newEdit(a *cli.App, cmd *cobra.Command, args []string, o editOptions) (Repa
 		return Repair{}, err
 	}
 	r := Repair{
-		verb: "edit", past: "edited", Breaks: o.force, hint: claimedHint("edit"),
+		verb: "edit", past: "edited", breaks: o.force, hint: claimedHint("edit"),
 		Able: func(j *workqueue.Job) bool { return j.State.Live() && (j.Owner == "" || o.force) },
 		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
 			return admin.Edit(ctx, q, id, e.apply, by)

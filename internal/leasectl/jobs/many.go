@@ -52,7 +52,7 @@ func (m *Many) parse(cmd *cobra.Command, args []string) error {
 	if err := m.Selection.Parse([]string{m.Queue}); err != nil {
 		return err
 	}
-	selects := slices.ContainsFunc(m.Filter.Terms, func(t filter.Term) bool { return t.Field != "queue" })
+	selects := m.Filter.Selects()
 	switch {
 	case selects && m.All:
 		return exit.Usagef("one of them", "--all is all jobs, and --state, --filter and --kind select some")
@@ -64,12 +64,35 @@ func (m *Many) parse(cmd *cobra.Command, args []string) error {
 
 // Found is what a selection found, at the revisions that the action is guarded by.
 type Found struct {
-	Jobs    []foundJob
-	Samples []string
+	jobs    []foundJob
+	samples []string
 	rev     int64 // of the store when the listing began
-	Counts  map[workqueue.State]int
-	Left    map[workqueue.State]int // that match, and to which it cannot be done
+	counts  map[workqueue.State]int
+	left    map[workqueue.State]int // that match, and to which it cannot be done
 	severe  bool
+}
+
+// Len is how many there are.
+func (f Found) Len() int { return len(f.jobs) }
+
+// Text is how many jobs there are in which states: "1180 ready + 2 dead jobs".
+func (f Found) Text() string { return countText(f.counts) }
+
+// Left is Text of those that match and to which it cannot be done, empty without any.
+func (f Found) Left() string {
+	if len(f.left) == 0 {
+		return ""
+	}
+	return countText(f.left)
+}
+
+// About shows some of them.
+func (f Found) About() string {
+	text := strings.Join(f.samples, ", ")
+	if more := len(f.jobs) - len(f.samples); more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	return text
 }
 
 type foundJob struct {
@@ -82,7 +105,7 @@ const samplesShown = 3
 
 // Find lists the jobs once; what is counted, shown and acted on is that.
 func Find(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue, r Repair, m Many) (Found, error) {
-	f := Found{Counts: map[workqueue.State]int{}, Left: map[workqueue.State]int{}}
+	f := Found{counts: map[workqueue.State]int{}, left: map[workqueue.State]int{}}
 	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
 	if err != nil {
 		return f, err
@@ -106,22 +129,22 @@ func Find(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue, 
 			return f, fmt.Errorf("list jobs: %w", err)
 		case !a.Usable("id", j.ID): // nothing can be done to it, and it holds up nothing else
 		case !r.Able(j) || r.Spare != nil && r.Spare(j):
-			f.Left[j.State]++
+			f.left[j.State]++
 		default:
 			i, twice := place[j.ID] // it moved from one directory to another while they were read
 			if twice {
-				f.Jobs[i].rev = max(f.Jobs[i].rev, j.Revision)
+				f.jobs[i].rev = max(f.jobs[i].rev, j.Revision)
 				continue
 			}
-			place[j.ID] = len(f.Jobs)
-			f.Jobs = append(f.Jobs, foundJob{j.ID, j.Revision})
+			place[j.ID] = len(f.jobs)
+			f.jobs = append(f.jobs, foundJob{j.ID, j.Revision})
 			f.severe = f.severe || r.severe != nil && r.severe(j)
-			if f.Counts[j.State]++; len(f.Samples) < samplesShown || f.Counts[j.State] == 1 {
-				f.Samples = append(f.Samples, sampleOf(j))
+			if f.counts[j.State]++; len(f.samples) < samplesShown || f.counts[j.State] == 1 {
+				f.samples = append(f.samples, sampleOf(j))
 			}
 		}
 	}
-	if len(f.Jobs) == 0 && len(f.Left) == 0 {
+	if len(f.jobs) == 0 && len(f.left) == 0 {
 		return f, a.NoteNewQueue(ctx, c, m.Queue)
 	}
 	return f, nil
@@ -149,8 +172,8 @@ func shortened(text string, n int) string {
 	return string(runes[:n]) + "..."
 }
 
-// CountText is how many jobs there are in which states: "1180 ready + 2 dead jobs".
-func CountText(counts map[workqueue.State]int) string {
+// countText is how many jobs there are in which states: "1180 ready + 2 dead jobs".
+func countText(counts map[workqueue.State]int) string {
 	var parts []string
 	total := 0
 	for _, s := range filter.States {
@@ -170,16 +193,13 @@ func CountText(counts map[workqueue.State]int) string {
 
 // say tells what was found, and where.
 func (f Found) say(a *cli.App, c *connect.Conn, m Many) {
-	line := fmt.Sprintf("%s of queue %s %s in %s at rev %d", CountText(f.Counts), m.Queue, matches(len(f.Jobs)), c.Where(), f.rev)
-	if len(f.Jobs) > 0 {
-		line += ": " + strings.Join(f.Samples, ", ")
-	}
-	if more := len(f.Jobs) - len(f.Samples); more > 0 {
-		line += fmt.Sprintf(", and %d more", more)
+	line := fmt.Sprintf("%s of queue %s %s in %s at rev %d", f.Text(), m.Queue, matches(len(f.jobs)), c.Where(), f.rev)
+	if len(f.jobs) > 0 {
+		line += ": " + f.About()
 	}
 	a.Notef("%s", line)
-	if len(f.Left) > 0 {
-		a.Notef("left alone: %s", CountText(f.Left))
+	if left := f.Left(); left != "" {
+		a.Notef("left alone: %s", left)
 	}
 }
 

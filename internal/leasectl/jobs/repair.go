@@ -34,8 +34,8 @@ type Repair struct {
 	prepare func(context.Context, *workqueue.Job) error
 	// hint finds a better way out of an error than the table of package exit does.
 	hint func(cli.JobRef, error) string
-	// Breaks lets the action take a claimed job from its owner.
-	Breaks bool
+	// breaks lets the action take a claimed job from its owner.
+	breaks bool
 }
 
 // repairOptions are the flags of every repair.
@@ -150,7 +150,7 @@ func runRepair(ctx context.Context, a *cli.App, r Repair, ref cli.JobRef, o repa
 		}
 		ctx, cancel := a.Bounded(ctx)
 		defer cancel()
-		j, err := r.do(ctx, q, ref.ID, workqueue.By{Actor: cli.Actor(), Reason: o.Reason, Revision: rev, BreakClaim: r.Breaks})
+		j, err := r.do(ctx, q, ref.ID, workqueue.By{Actor: cli.Actor(), Reason: o.Reason, Revision: rev, BreakClaim: r.breaks})
 		if err != nil {
 			return r.hinted(ref, err)
 		}

@@ -33,22 +33,37 @@ const (
 	repairFailed   = "failed"
 )
 
-// Repairs is one repair of many jobs under way.
-type Repairs struct {
-	A      *cli.App
-	R      Repair
-	Q      *workqueue.Queue
-	By     workqueue.By
-	Found  Found
-	Format string
-	Quiet  bool // nothing of the jobs that are done
+// Tally is what became of many jobs.
+type Tally struct {
+	Done, Skipped int
+	Failure       error      // the first one that is no conflict
+	Items         []Repaired // each of them, where the format is JSON
+}
 
-	halt    context.CancelFunc // begins no more
-	Items   []Repaired
-	Skipped int
-	Done    int
-	Failure error // the first one that is no conflict
-	told    time.Time
+// repairs is one repair of many jobs under way.
+type repairs struct {
+	a      *cli.App
+	r      Repair
+	q      *workqueue.Queue
+	by     workqueue.By
+	found  Found
+	format string
+	quiet  bool // nothing of the jobs that are done
+
+	Tally
+	halt context.CancelFunc // begins no more
+	told time.Time
+}
+
+// Act does the repair to exactly the jobs that were found, and prints nothing of those that are done.
+func (r Repair) Act(ctx context.Context, a *cli.App, q *workqueue.Queue, f Found, format, reason string) (Tally, error) {
+	rs := &repairs{a: a, r: r, q: q, found: f, format: format, quiet: true, by: r.by(reason)}
+	err := rs.run(ctx)
+	return rs.Tally, err
+}
+
+func (r Repair) by(reason string) workqueue.By {
+	return workqueue.By{Actor: cli.Actor(), Reason: reason, BreakClaim: r.breaks}
 }
 
 // runRepairs finds the jobs, shows them, asks, and acts on exactly those, each guarded by the revision that was shown.
@@ -64,14 +79,14 @@ func runRepairs(ctx context.Context, a *cli.App, r Repair, o repairOptions) erro
 		}
 		f.say(a, c, o.many)
 		if o.DryRun {
-			a.Notef("would %s %s", r.verb, CountText(f.Counts))
+			a.Notef("would %s %s", r.verb, f.Text())
 			return nil
 		}
 		if err := confirmMany(ctx, a, c, r, f, o); err != nil {
 			return err
 		}
-		rs := &Repairs{A: a, R: r, Q: q, Found: f, Format: format, By: workqueue.By{Actor: cli.Actor(), Reason: o.Reason, BreakClaim: r.Breaks}}
-		err = rs.Run(ctx)
+		rs := &repairs{a: a, r: r, q: q, found: f, format: format, by: r.by(o.Reason)}
+		err = rs.run(ctx)
 		if format == output.JSON {
 			err = errors.Join(err, output.PrintList(output.Printer{W: a.Out, Format: format}, output.View[Repaired]{}, rs.Items))
 		}
@@ -81,23 +96,23 @@ func runRepairs(ctx context.Context, a *cli.App, r Repair, o repairOptions) erro
 
 func confirmMany(ctx context.Context, a *cli.App, c *connect.Conn, r Repair, f Found, o repairOptions) error {
 	switch {
-	case len(f.Jobs) == 0:
+	case len(f.jobs) == 0:
 		return nil
 	case f.severe:
-		statement := fmt.Sprintf("This %ss %s of queue %s in %s", r.verb, CountText(f.Counts), o.many.Queue, c.Where())
+		statement := fmt.Sprintf("This %ss %s of queue %s in %s", r.verb, f.Text(), o.many.Queue, c.Where())
 		return a.ConfirmTyped(ctx, &o.Mutation, "queue name", o.many.Queue, statement)
 	}
-	return a.Confirm(ctx, &o.Mutation, "%s %s", strings.ToUpper(r.verb[:1])+r.verb[1:], CountText(f.Counts))
+	return a.Confirm(ctx, &o.Mutation, "%s %s", strings.ToUpper(r.verb[:1])+r.verb[1:], f.Text())
 }
 
-// Run acts on the jobs: on the first one alone, so that what would go wrong with all of them goes wrong once. A signal
+// run acts on the jobs: on the first one alone, so that what would go wrong with all of them goes wrong once. A signal
 // ends it between two of them: what is under way is carried to its end, so that nobody has to ask what happened to it.
-func (rs *Repairs) Run(ctx context.Context) error {
+func (rs *repairs) run(ctx context.Context) error {
 	going, halt := context.WithCancel(ctx)
 	defer halt()
 	rs.halt, rs.told = halt, time.Now()
 	steady := context.WithoutCancel(ctx)
-	jobs := rs.Found.Jobs
+	jobs := rs.found.jobs
 	first := min(len(jobs), 1)
 	var err error
 	for _, part := range [][]foundJob{jobs[:first], jobs[first:]} {
@@ -109,13 +124,13 @@ func (rs *Repairs) Run(ctx context.Context) error {
 }
 
 // one acts on one job.
-func (rs *Repairs) one(ctx context.Context, job foundJob) Repaired {
-	ctx, cancel := rs.A.Bounded(ctx)
+func (rs *repairs) one(ctx context.Context, job foundJob) Repaired {
+	ctx, cancel := rs.a.Bounded(ctx)
 	defer cancel()
-	by := rs.By
+	by := rs.by
 	by.Revision = job.rev
-	item := Repaired{ID: job.id, Queue: rs.Q.Name(), Outcome: Done, Revision: fmt.Sprint(job.rev)}
-	j, err := rs.R.do(ctx, rs.Q, job.id, by)
+	item := Repaired{ID: job.id, Queue: rs.q.Name(), Outcome: Done, Revision: fmt.Sprint(job.rev)}
+	j, err := rs.r.do(ctx, rs.q, job.id, by)
 	switch {
 	case err == nil:
 		item.Revision = fmt.Sprint(j.Revision)
@@ -129,8 +144,8 @@ func (rs *Repairs) one(ctx context.Context, job foundJob) Repaired {
 }
 
 // now tells where a job stands that has moved.
-func (rs *Repairs) now(ctx context.Context, job foundJob, why error) string {
-	j, err := rs.Q.Get(ctx, job.id)
+func (rs *repairs) now(ctx context.Context, job foundJob, why error) string {
+	j, err := rs.q.Get(ctx, job.id)
 	switch {
 	case errors.Is(err, workqueue.ErrNotFound):
 		return "now gone"
@@ -143,21 +158,21 @@ func (rs *Repairs) now(ctx context.Context, job foundJob, why error) string {
 }
 
 // emit counts and prints what became of one job.
-func (rs *Repairs) emit(_ int, item Repaired) error {
+func (rs *repairs) emit(_ int, item Repaired) error {
 	ref := cli.JobRef{Queue: item.Queue, ID: item.ID}
-	line, say := "", rs.A.Notef // of what was not done, -o name says nothing on stdout
-	if rs.Format == output.Table && !rs.Quiet {
+	line, say := "", rs.a.Notef // of what was not done, -o name says nothing on stdout
+	if rs.format == output.Table && !rs.quiet {
 		say = func(format string, args ...any) { line = fmt.Sprintf(format, args...) }
 	}
 	switch item.Outcome {
 	case Done:
 		rs.Done++
 		switch {
-		case rs.Quiet:
-		case rs.Format == output.Name:
+		case rs.quiet:
+		case rs.format == output.Name:
 			line = ref.Name()
-		case rs.Format == output.Table:
-			line = fmt.Sprintf("%s %s (rev %s)", ref.Name(), rs.R.past, item.Revision)
+		case rs.format == output.Table:
+			line = fmt.Sprintf("%s %s (rev %s)", ref.Name(), rs.r.past, item.Revision)
 		}
 	case repairConflict:
 		rs.Skipped++
@@ -167,33 +182,33 @@ func (rs *Repairs) emit(_ int, item Repaired) error {
 		if rs.Failure == nil { // the verdict tells it
 			rs.Failure = item.err
 		} else {
-			rs.A.Notef("%s FAILED: %s; skipped", ref.Name(), item.Error)
+			rs.a.Notef("%s FAILED: %s; skipped", ref.Name(), item.Error)
 		}
 		rs.halt() // it would be the same with the others
 	}
-	if rs.Format == output.JSON {
+	if rs.format == output.JSON {
 		rs.Items = append(rs.Items, item)
 	}
 	rs.progress(rs.Done + rs.Skipped)
 	if line == "" {
 		return nil
 	}
-	return rs.A.PrintLine(line)
+	return rs.a.PrintLine(line)
 }
 
 // progressEvery is how often the progress of many repairs is told.
 const progressEvery = 2 * time.Second
 
-func (rs *Repairs) progress(n int) {
-	if time.Since(rs.told) >= progressEvery && n < len(rs.Found.Jobs) {
+func (rs *repairs) progress(n int) {
+	if time.Since(rs.told) >= progressEvery && n < len(rs.found.jobs) {
 		rs.told = time.Now()
-		rs.A.Notef("%d of %d jobs", n, len(rs.Found.Jobs))
+		rs.a.Notef("%d of %d jobs", n, len(rs.found.jobs))
 	}
 }
 
 // verdict is the command's error, and what is told of the jobs that were not begun.
-func (rs *Repairs) verdict(ctx context.Context, err error) error {
-	untouched := len(rs.Found.Jobs) - rs.Done - rs.Skipped
+func (rs *repairs) verdict(ctx context.Context, err error) error {
+	untouched := len(rs.found.jobs) - rs.Done - rs.Skipped
 	tally := fmt.Sprintf("%d done", rs.Done)
 	if rs.Skipped > 0 {
 		tally += fmt.Sprintf(", %d skipped", rs.Skipped)
@@ -205,7 +220,7 @@ func (rs *Repairs) verdict(ctx context.Context, err error) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", tally, err)
 	case untouched > 0 && ctx.Err() != nil:
-		rs.A.Notef("%s", tally)
+		rs.a.Notef("%s", tally)
 		return context.Cause(ctx)
 	case rs.Failure != nil && rs.Done == 0:
 		return fmt.Errorf("%s; %w", tally, rs.Failure)
@@ -214,6 +229,6 @@ func (rs *Repairs) verdict(ctx context.Context, err error) error {
 	case rs.Skipped > 0:
 		return &exit.Error{Code: exit.Partly, Err: errors.New(tally), Try: "the same command: it looks at what has moved anew"}
 	}
-	rs.A.Notef("%s", tally)
+	rs.a.Notef("%s", tally)
 	return nil
 }

@@ -41,22 +41,18 @@ over.`,
 			if err != nil {
 				return err
 			}
-			t := filter.Term{}
-			for _, name := range states {
-				if !slices.Contains(filter.States, workqueue.State(name)) {
-					return exit.Usagef("leasectl help states", "--for %q is none of %s", name, filter.JoinStates())
-				}
-				t.States = append(t.States, workqueue.State(name))
+			wanted, err := filter.ParseStates("for", states)
+			if err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("timeout") && timeout <= 0 {
 				return exit.Usagef("leave it out to wait for ever", "--timeout is %v: it must be positive", timeout)
 			}
-			t.TestStates()
 			format, err := a.Format(output.ListFormats...)
 			if err != nil {
 				return err
 			}
-			return waitForJob(cmd.Context(), a, format, ref, t.States, timeout)
+			return waitForJob(cmd.Context(), a, format, ref, wanted, timeout)
 		},
 	}
 	cmd.Flags().StringSliceVar(&states, "for", []string{"done", "dead", "cancelled"}, "wait for `STATE`[,STATE...]: "+filter.JoinStates())

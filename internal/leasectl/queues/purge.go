@@ -91,8 +91,8 @@ func runPurge(ctx context.Context, a *cli.App, queue string, states []string, m 
 		if err != nil {
 			return err
 		}
-		if len(f.Left) > 0 {
-			a.Notef("left alone: %s", jobs.CountText(f.Left))
+		if left := f.Left(); left != "" {
+			a.Notef("left alone: %s", left)
 		}
 		if err := confirmPurge(ctx, a, c, queue, f, &m); err != nil || m.DryRun {
 			return err
@@ -103,12 +103,12 @@ func runPurge(ctx context.Context, a *cli.App, queue string, states []string, m 
 
 // confirmPurge says what is about to be deleted, and wants the queue's name for it.
 func confirmPurge(ctx context.Context, a *cli.App, c *connect.Conn, queue string, f jobs.Found, m *cli.Mutation) error {
-	statement := fmt.Sprintf("This deletes %s of queue %s in %s", jobs.CountText(f.Counts), queue, c.Where())
+	statement := fmt.Sprintf("This deletes %s of queue %s in %s", f.Text(), queue, c.Where())
 	switch {
 	case m.DryRun:
-		a.Notef("%s: would delete %s of queue %s", c.Where(), jobs.CountText(f.Counts), queue)
+		a.Notef("%s: would delete %s of queue %s", c.Where(), f.Text(), queue)
 		return nil
-	case m.Yes || len(f.Jobs) == 0:
+	case m.Yes || f.Len() == 0:
 		a.Notef("%s", statement)
 		return nil
 	}
@@ -117,10 +117,9 @@ func confirmPurge(ctx context.Context, a *cli.App, c *connect.Conn, queue string
 
 // purge deletes the jobs, calls then, if there is something to do behind that, and tells the whole in one line.
 func purge(ctx context.Context, a *cli.App, format string, r jobs.Repair, q *workqueue.Queue, f jobs.Found, then func(context.Context) error) error {
-	rs := &jobs.Repairs{A: a, R: r, Q: q, Found: f, Format: format, Quiet: true, By: workqueue.By{Actor: cli.Actor(), BreakClaim: r.Breaks}}
-	err := rs.Run(ctx)
-	item := purgeItem{Queue: q.Name(), Deleted: rs.Done, Skipped: []jobs.Repaired{}}
-	for _, i := range rs.Items {
+	done, err := r.Act(ctx, a, q, f, format, "")
+	item := purgeItem{Queue: q.Name(), Deleted: done.Done, Skipped: []jobs.Repaired{}}
+	for _, i := range done.Items {
 		if i.Outcome != jobs.Done {
 			item.Skipped = append(item.Skipped, i)
 		}
@@ -139,7 +138,7 @@ func purge(ctx context.Context, a *cli.App, format string, r jobs.Repair, q *wor
 	case err == nil && format == output.Name:
 		err = a.PrintLine(escape.Ref("queue", q.Name()))
 	case err == nil:
-		err = a.PrintLine(fmt.Sprintf("%s %s (%s deleted)", escape.Ref("queue", q.Name()), past, output.Count(rs.Done, "job")))
+		err = a.PrintLine(fmt.Sprintf("%s %s (%s deleted)", escape.Ref("queue", q.Name()), past, output.Count(done.Done, "job")))
 	}
 	return err
 }

@@ -78,16 +78,12 @@ func settingsOf(ctx context.Context, a *cli.App, q *workqueue.Queue) (admin.Stat
 
 // removable returns why a queue cannot be removed.
 func removable(q *workqueue.Queue, s admin.Stats, f jobs.Found) error {
-	left := 0
-	for _, n := range f.Left {
-		left += n
-	}
 	switch {
 	case s.Workers > 0:
 		return &exit.Error{Code: exit.Conflict, Err: fmt.Errorf("remove queue %s: %s it", q.Name(), serving(s.Workers)), Try: "stop them; leasectl workers ls"}
-	case left > 0:
-		return &exit.Error{Code: exit.Conflict, Err: fmt.Errorf("remove queue %s: it has %s", q.Name(), jobs.CountText(f.Left)), Try: "leasectl queues drain " + escape.Shell(q.Name())}
-	case len(f.Jobs) == 0 && s.Revision == 0:
+	case f.Left() != "":
+		return &exit.Error{Code: exit.Conflict, Err: fmt.Errorf("remove queue %s: it has %s", q.Name(), f.Left()), Try: "leasectl queues drain " + escape.Shell(q.Name())}
+	case f.Len() == 0 && s.Revision == 0:
 		return &exit.Error{Code: exit.NotFound, Err: fmt.Errorf("there is no queue %s", q.Name()), Try: "leasectl queues ls"}
 	}
 	return nil

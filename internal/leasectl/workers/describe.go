@@ -3,7 +3,6 @@ package workers
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/jobs"
 	"github.com/leasekit/leasekit/internal/leasectl/look"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
-	"github.com/leasekit/leasekit/workqueue"
 )
 
 func newWorkersDescribe(a *cli.App) *cobra.Command {
@@ -53,19 +51,14 @@ func loadWorkerDetail(ctx context.Context, a *cli.App, c *connect.Conn, name str
 		return workerDetail{}, err
 	}
 	d := workerDetail{Worker: w, Jobs: []jobs.Item{}}
-	sel := filter.Selection{Named: true, Filter: filter.Filter{Terms: []filter.Term{
-		{Test: func(j *workqueue.Job, _ time.Time) bool { return j.Owner == w.Session }},
-	}}}
-	claimed := filter.Term{Field: "state", States: []workqueue.State{workqueue.StateClaimed}}
-	claimed.TestStates()
-	sel.Filter.Terms = append(sel.Filter.Terms, claimed)
+	var busy []string
 	for _, q := range w.Queues {
 		if q.Busy > 0 {
-			sel.Queues = append(sel.Queues, q.Queue)
+			busy = append(busy, q.Queue)
 		}
 	}
-	jobs, err := jobs.Load(ctx, a, c, sel, false)
-	d.Jobs = append(d.Jobs, jobs...)
+	owned, err := jobs.Load(ctx, a, c, filter.ClaimedBy(w.Session, busy), false)
+	d.Jobs = append(d.Jobs, owned...)
 	return d, err
 }
 
