@@ -179,6 +179,64 @@ func TestConnectToSomethingElse(t *testing.T) {
 	wantFailure(t, s, nil, exit.Unreachable, "accepts connections, but does not answer")
 }
 
+// Servers that are no etcd, and etcd under the wrong scheme, are told apart by what they do.
+func TestConnectSaysWhatIsThere(t *testing.T) {
+	listen := func(serve func(net.Conn)) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+				go func() {
+					defer conn.Close()
+					serve(conn)
+				}()
+			}
+		}()
+		return l.Addr().String()
+	}
+	ca := clitest.NewAuthority(t)
+	pair, err := tls.LoadX509KeyPair(ca.Issue(t, "server", time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveTLS := func(protocols ...string) func(net.Conn) {
+		cfg := &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: protocols}
+		return func(conn net.Conn) {
+			secure := tls.Server(conn, cfg)
+			if _, err := secure.Read(make([]byte, 16)); err == nil {
+				_, _ = io.WriteString(secure, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			}
+		}
+	}
+	hangsUp := listen(func(conn net.Conn) { _, _ = conn.Read(make([]byte, 16)) })
+	banner := listen(func(conn net.Conn) {
+		_, _ = io.WriteString(conn, "SSH-2.0-OpenSSH_9.9\r\n")
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	web, webH1 := listen(serveTLS()), listen(serveTLS("http/1.1"))
+	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true}).Endpoints()[0]
+
+	for endpoint, want := range map[string]string{
+		"http://" + hangsUp:                        "accepts connections and closes them without an answer",
+		"https://" + hangsUp:                       "accepts connections and closes them without an answer",
+		"http://" + banner:                         "answers, but is not etcd's client port",
+		"http://" + web:                            "the server speaks TLS, but the URL says http",
+		"http://" + webH1:                          "the server speaks TLS, but the URL says http",
+		"https://" + web:                           "answers, but is not etcd's client port",
+		"https://" + webH1:                         "speaks TLS, but is not etcd's client port",
+		"https" + strings.TrimPrefix(etcd, "http"): "the URL says https, but the server speaks plain text",
+	} {
+		s := Settings{Endpoints: endpoint, DialTimeout: time.Second}
+		if strings.HasPrefix(endpoint, "https:") {
+			s.cacert = ca.File
+		}
+		wantFailure(t, s, nil, exit.Unreachable, want)
+	}
+}
+
 func TestConnectWithoutLeader(t *testing.T) {
 	etcd := clitest.StartEtcd(t, embedetcd.Config{Fast: true, Members: 3})
 	members := etcd.Members()

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -15,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"golang.org/x/net/http2"
 
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
@@ -87,62 +89,41 @@ const (
 // leader.
 func Examine(ctx context.Context, endpoint string, cfg *tls.Config) finding {
 	f := finding{endpoint: endpoint}
-	conn, err := open(ctx, endpoint)
-	if err != nil {
+	if isSecure(endpoint) {
+		cfg = cfg.Clone()
+		cfg.NextProtos = []string{http2.NextProtoTLS}
+		_, _, name := dialAddress(endpoint)
+		cfg.ServerName = cmp.Or(cfg.ServerName, name)
+	} else {
+		cfg = nil
+	}
+	connected, err := ask(ctx, endpoint, cfg)
+	switch {
+	case err == nil:
+		return examineEtcd(ctx, f, cfg)
+	case !connected:
 		f.Cause, f.try = dialCause(err)
 		return f
+	case cfg != nil:
+		f.Cause, f.try, f.auth = tlsCause(err)
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if isSecure(endpoint) {
-		return examineTLS(ctx, conn, f, cfg)
+	if f.Cause == "" && ctx.Err() == nil {
+		f.Cause, f.try = schemeCause(ctx, endpoint)
 	}
-	reply, err := greet(conn)
 	switch {
-	case speaksTLS(ctx, endpoint, reply, err):
-		f.Cause = "the server speaks TLS, but the URL says http"
-		f.try = "--endpoints https://" + strings.TrimPrefix(endpoint, "http://") + " with --cacert FILE"
-		return f
-	case err != nil:
-		f.Cause, f.waiting = silence(ctx, err)
-		return f
+	case f.Cause != "":
+	case ctx.Err() != nil || isTimeout(err):
+		f.Cause, f.waiting = "accepts connections, but does not answer", true
+	case hungUp(err):
+		f.Cause, f.waiting = "accepts connections and closes them without an answer", true
+	default:
+		f.Cause, f.try = "answers, but is not etcd's client port", tryHost
 	}
-	return examineEtcd(ctx, reply, f, nil)
-}
-
-func examineTLS(ctx context.Context, conn net.Conn, f finding, cfg *tls.Config) finding {
-	_, _, serverName := dialAddress(f.endpoint)
-	cfg = cfg.Clone()
-	cfg.NextProtos = []string{"h2"}
-	if cfg.ServerName == "" {
-		cfg.ServerName = serverName
-	}
-	secure := tls.Client(conn, cfg)
-	err := secure.HandshakeContext(ctx)
-	var reply []byte
-	if err == nil {
-		reply, err = greet(secure) // a server refuses a missing client certificate only now
-	}
-	if err == nil {
-		return examineEtcd(ctx, reply, f, cfg)
-	}
-	if f.Cause, f.try, f.auth = tlsCause(err); f.Cause != "" {
-		return f
-	}
-	if speaksPlain(ctx, f.endpoint) {
-		f.Cause, f.try = causePlain, tryPlain
-		return f
-	}
-	f.Cause, f.waiting = silence(ctx, err)
 	return f
 }
 
-// examineEtcd looks at the answer to greet, and asks the one endpoint about its leader.
-func examineEtcd(ctx context.Context, reply []byte, f finding, cfg *tls.Config) finding {
-	if strings.HasPrefix(string(reply), "HTTP/") {
-		f.Cause, f.try = "answers, but is not etcd's client port", tryHost
-		return f
-	}
+// examineEtcd asks the one endpoint, which speaks HTTP/2, about its leader.
+func examineEtcd(ctx context.Context, f finding, cfg *tls.Config) finding {
 	f.waiting = true
 	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{f.endpoint}, TLS: cfg, Logger: zap.NewNop()})
 	if err != nil {
@@ -177,60 +158,58 @@ func leaderless(ctx context.Context, client *clientv3.Client, endpoint string) b
 	}
 }
 
-func open(ctx context.Context, endpoint string) (net.Conn, error) {
+// ask connects, in plain text without a cfg, and greets the server. No error means that it speaks HTTP/2, gRPC's carrier.
+func ask(ctx context.Context, endpoint string, cfg *tls.Config) (connected bool, err error) {
 	network, address, _ := dialAddress(endpoint)
-	var d net.Dialer
-	return d.DialContext(ctx, network, address)
-}
-
-// greeting opens an HTTP/2 connection, gRPC's carrier, with empty settings.
-const greeting = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-
-// greet returns the first bytes that the server answers with.
-func greet(conn net.Conn) ([]byte, error) {
-	if _, err := io.WriteString(conn, greeting); err != nil {
-		return nil, err
-	}
-	reply := make([]byte, 9)
-	n, err := io.ReadFull(conn, reply)
-	if n > 0 {
-		err = nil
-	}
-	return reply[:n], err
-}
-
-// speaksTLS tells a server that expects TLS where it was greeted in plain text: by its alert, or, when it just hung up,
-// by its answer to a handshake.
-func speaksTLS(ctx context.Context, endpoint string, reply []byte, err error) bool {
-	if err == nil {
-		return len(reply) > 1 && reply[0] == 0x15 && reply[1] == 0x03 // a TLS alert record
-	}
-	if ctx.Err() != nil {
-		return false
-	}
-	conn, err := open(ctx, endpoint)
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	// Nothing is sent over this connection: it only shows which protocol the server speaks, so whose certificate it
-	// shows does not matter.
-	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(ctx)
-	var alert tls.AlertError
-	return err == nil || errors.As(err, &alert)
-}
-
-// speaksPlain tells a server that hung up on a TLS handshake but answers in plain text, as etcd does.
-func speaksPlain(ctx context.Context, endpoint string) bool {
-	conn, err := open(ctx, endpoint)
-	if err != nil {
-		return false
+		return false, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	reply, err := greet(conn)
-	const settingsFrame = 4
-	return err == nil && len(reply) > 3 && reply[3] == settingsFrame
+	if cfg == nil {
+		return true, greet(conn)
+	}
+	secure := tls.Client(conn, cfg)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return true, err
+	}
+	return true, greet(secure) // a server refuses a missing client certificate only now
+}
+
+// greet opens HTTP/2 and waits until the server does. Where it hangs up, its last words tell more than a failed write.
+func greet(conn net.Conn) error {
+	framer := http2.NewFramer(conn, conn)
+	framer.SetMaxReadFrameSize(1 << 14) // what begins larger is another protocol
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	_ = framer.WriteSettings()
+	frame, err := framer.ReadFrame()
+	if _, ok := frame.(*http2.SettingsFrame); err == nil && !ok {
+		err = errors.New("no HTTP/2")
+	}
+	return err
+}
+
+// schemeCause tells a server that speaks TLS where its URL says http, or plain text where it says https. A server may
+// just hang up then.
+func schemeCause(ctx context.Context, endpoint string) (cause, try string) {
+	if isSecure(endpoint) {
+		if _, err := ask(ctx, endpoint, nil); err == nil {
+			return causePlain, tryPlain
+		}
+		return "", ""
+	}
+	// Nothing is sent over this connection: it only shows which protocol the server speaks, so whose certificate it
+	// shows does not matter.
+	network, address, _ := dialAddress(endpoint)
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, network, address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if err == nil || isAlert(err) {
+		return "the server speaks TLS, but the URL says http", "--endpoints https://" + strings.TrimPrefix(endpoint, "http://") + " with --cacert FILE"
+	}
+	return "", ""
 }
 
 // dialCause explains why no connection came about.
@@ -257,6 +236,18 @@ func dialCause(err error) (cause, try string) {
 func isTimeout(err error) bool {
 	var n net.Error
 	return errors.As(err, &n) && n.Timeout()
+}
+
+// isAlert reports that the server said in TLS what it does not like.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+// hungUp reports that the server closed the connection.
+func hungUp(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op)
 }
 
 // tlsCause explains a TLS error; an empty cause means that it is none.
@@ -288,16 +279,8 @@ func tlsCause(err error) (cause, try string, auth bool) {
 	case strings.Contains(text, "bad certificate"), strings.Contains(text, "unknown certificate authority"),
 		strings.Contains(text, "expired certificate"):
 		return "the server refuses the client certificate: " + text, tryCert, true
-	case strings.Contains(text, "remote error: tls:"), strings.HasPrefix(text, "tls:"):
+	case isAlert(err), strings.HasPrefix(text, "tls:"):
 		return "TLS: " + text, "", false
 	}
 	return "", "", false
-}
-
-// silence explains a server that took the connection and gave no answer.
-func silence(ctx context.Context, err error) (cause string, waiting bool) {
-	if ctx.Err() != nil || isTimeout(err) {
-		return "accepts connections, but does not answer", true
-	}
-	return "accepts connections and closes them without an answer", true
 }
