@@ -3,6 +3,7 @@ package workqueue
 import (
 	"fmt"
 	"net/http"
+	"sync"
 
 	"github.com/leasekit/leasekit/coord"
 )
@@ -25,6 +26,13 @@ func (w *Worker) Healthz(*http.Request) error {
 		return fmt.Errorf("worker of %s: session: %w", w.q.core.Name(), err)
 	}
 	return nil
+}
+
+// service is what a worker's health is judged by.
+type service struct {
+	mu      sync.Mutex
+	session *coord.Session // the one under which jobs are taken
+	serving bool           // Run takes jobs
 }
 
 // serves notes the session under which the worker works, nil while it has none.

@@ -51,7 +51,7 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration,
 		switch {
 		case err == nil:
 			_ = inside.Of(s).Keep(r.key, r.leave) // a session that has just ended takes it along
-			return r, r.tell(ctx, w.capacity())
+			return r, r.tell(ctx, w.slots.capacity())
 		case !errors.Is(err, claims.ErrTaken):
 			return nil, err
 		case !inside.Of(s).Book().Abandoned(r.key):
@@ -164,14 +164,14 @@ func (w *Worker) keepRegistered(r *registration, told bool) (wake time.Time) {
 	w.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(w.hard, leaveTimeout)
 		defer cancel()
-		err := r.tell(ctx, w.capacity())
+		err := r.tell(ctx, w.slots.capacity())
 		if err != nil && !isSessionOver(err) && r.s.Err() == nil && w.hard.Err() == nil {
 			w.log.Warn("register worker", zap.Error(err))
 		}
 		r.mu.Lock()
 		r.telling = false
 		r.mu.Unlock()
-		w.nudge()
+		w.slots.nudge()
 	})
 	return time.Time{}
 }

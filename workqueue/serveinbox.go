@@ -55,8 +55,8 @@ func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
-		wake := ready.Soonest(w.keepRegistered(r, r.isTold(w.capacity(), box.listing())), w.fillFrom(r, box))
-		if w.limited() && w.idle() {
+		wake := ready.Soonest(w.keepRegistered(r, r.isTold(w.slots.capacity(), box.listing())), w.fillFrom(r, box))
+		if w.slots.limited() && w.slots.idle() {
 			return
 		}
 		if w.q.core.Index.Mode() != ModeDispatch && box.idle() {
@@ -71,7 +71,7 @@ func (w *Worker) followInbox(ctx context.Context, r *registration, box *inbox) {
 		}
 		select {
 		case <-box.changed:
-		case <-w.freed:
+		case <-w.slots.freed:
 		case <-changed:
 		case <-alarm.C:
 		case <-s.Done():
@@ -103,7 +103,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 		}
 		return time.Time{}
 	}
-	n, resume := w.room()
+	n, resume := w.slots.room()
 	if n > 0 && time.Now().Before(resume) {
 		return resume
 	}
@@ -123,7 +123,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 				continue
 			}
 			n--
-			w.occupy()
+			w.slots.occupy()
 			box.working.Add(1)
 			w.wg.Go(func() {
 				defer box.working.Done()
@@ -138,7 +138,7 @@ func (w *Worker) fillFrom(r *registration, box *inbox) (wake time.Time) {
 func (w *Worker) workAssigned(s *coord.Session, box *inbox, e *inboxEntry, c ready.Candidate) {
 	claim, began := w.takeAssigned(s, box, e)
 	if claim == nil {
-		w.missed()
+		w.slots.missed()
 		w.vacate(c)
 		return
 	}
@@ -157,14 +157,14 @@ func (w *Worker) takeAssigned(s *coord.Session, box *inbox, e *inboxEntry) (*Cla
 	case err != nil:
 		if !isSessionOver(err) && w.hard.Err() == nil {
 			w.log.Warn("take assigned job", zap.Error(err))
-			w.report(err)
+			w.slots.report(err)
 		}
 		if !box.retry(e) {
 			w.giveBack(s, e, unbegun("the worker stops"))
 		}
 		return nil, began
 	}
-	w.report(nil)
+	w.slots.report(nil)
 	if !box.work(e, claim) {
 		claim.over(&coord.FencedError{Key: claim.fence.Key, Wanted: claim.fence.Token})
 		w.hooks.Missed()

@@ -27,17 +27,17 @@ func (w *Worker) work(s *coord.Session, c ready.Candidate) {
 	began := time.Now()
 	claim, err := w.q.take(w.hard, s, c)
 	if claim == nil {
-		w.missed()
+		w.slots.missed()
 		if errors.Is(err, queue.ErrMissed) {
 			w.hooks.Missed()
 		} else if err != nil && !isSessionOver(err) && w.hard.Err() == nil {
 			w.log.Warn("claim", zap.Error(err))
-			w.report(err)
+			w.slots.report(err)
 		}
 		w.vacate(c)
 		return
 	}
-	w.report(nil)
+	w.slots.report(nil)
 	w.begin(claim, c, time.Since(began))
 }
 
@@ -46,7 +46,7 @@ func (w *Worker) work(s *coord.Session, c ready.Candidate) {
 func (w *Worker) begin(claim *Claim, from ready.Candidate, took time.Duration) {
 	if w.soft.Err() != nil { //mutant:begin-after-stop
 		w.decline(claim)
-		w.missed()
+		w.slots.missed()
 		w.vacate(from)
 		return
 	}
@@ -110,7 +110,7 @@ func (w *Worker) attend(c *Claim, from ready.Candidate) {
 // finish closes the claim of a handler that has returned.
 func (w *Worker) finish(c *Claim, from ready.Candidate, a answer, cause error, began time.Time) {
 	w.q.core.Index.Handles(c.job.ID, -1)
-	w.returned()
+	w.slots.returned()
 	defer w.closed(from)
 	ctx, cancel := w.closingContext()
 	defer cancel()
@@ -141,10 +141,7 @@ func (w *Worker) graceAfter(cause error, c *Claim) time.Duration {
 // goroutine keeps its slot, and its job is left alone by this worker, until it
 // returns; what it returns then is refused.
 func (w *Worker) abandon(c *Claim, from ready.Candidate, answers <-chan answer, cause error, began time.Time) {
-	w.mu.Lock()
-	w.zombies++
-	w.mu.Unlock()
-	w.nudge() // the worker can hold one job less
+	w.slots.hung() // the worker can hold one job less
 	w.log.Warn("handler ignores the end of its context", zap.String("job", c.job.ID), zap.Error(cause))
 	ctx, cancel := w.closingContext()
 	defer cancel()
@@ -159,10 +156,8 @@ func (w *Worker) abandon(c *Claim, from ready.Candidate, answers <-chan answer, 
 		ctx, cancel := context.WithTimeout(w.q.core.Life, closeTimeout)
 		defer cancel()
 		w.close(ctx, c, a, cause, began)
-		w.mu.Lock()
-		w.zombies--
-		w.mu.Unlock()
-		w.vacate(from)
+		w.q.core.Index.Leave(from)
+		w.slots.ended()
 	}()
 }
 
@@ -263,4 +258,16 @@ func (c *Claim) closing(a answer, cause error) job.Event {
 		return c.failure(fmt.Errorf("%w: %w", cause, a.err))
 	}
 	return c.failure(a.err)
+}
+
+// vacate frees a slot: nothing of its job runs here any more.
+func (w *Worker) vacate(c ready.Candidate) {
+	w.q.core.Index.Leave(c)
+	w.slots.vacate()
+}
+
+// closed is over when etcd has a job's result, or never will have it from here.
+func (w *Worker) closed(c ready.Candidate) {
+	w.q.core.Index.Leave(c)
+	w.slots.closed()
 }

@@ -90,20 +90,14 @@ type Worker struct {
 	hooks   Hooks
 	log     *zap.Logger
 
+	slots slots
 	wg    sync.WaitGroup // one per job under way, unless it was abandoned
-	freed chan struct{}  // a slot was freed
+	stops
+	service
+}
 
-	mu      sync.Mutex
-	slots   int            // in use by handlers that run or will, zombies included
-	closing int            // jobs whose handlers have returned, their results on the way
-	started int            // jobs taken so far, for Limit
-	zombies int            // abandoned handlers that still run
-	session *coord.Session // the one under which jobs are taken
-	serving bool           // Run takes jobs
-
-	trouble int       // claims in a row that ended with an error
-	resume  time.Time // no claim before it
-
+// stops are the ends of a run, one behind the other.
+type stops struct {
 	ran      atomic.Bool
 	soft     context.Context // Run's: when it has ended, nothing more begins
 	hard     context.Context // ends when draining is over
@@ -124,7 +118,8 @@ func NewWorker(q *Queue, h Handler, cfg WorkerConfig) (*Worker, error) {
 		return nil, fmt.Errorf("new worker: %w", &coord.InputError{Field: "queue and handler", Value: "nil", Reason: "both are needed"})
 	}
 	w := &Worker{
-		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.guarded(q.core.Log), log: q.core.Log, freed: make(chan struct{}, 1),
+		q: q, handler: h, cfg: cfg, hooks: cfg.Hooks.guarded(q.core.Log), log: q.core.Log,
+		slots: slots{concurrency: cfg.Concurrency, limit: cfg.Limit, freed: make(chan struct{}, 1)},
 	}
 	kinds, err := kindsOf(h)
 	if err != nil {
@@ -207,7 +202,7 @@ func (w *Worker) sessionKeeper() (*coord.SessionKeeper, func()) {
 func (w *Worker) serveAll(ctx context.Context, m *coord.SessionKeeper) error {
 	w.serves(nil, true)
 	defer w.serves(nil, false)
-	for ctx.Err() == nil && !(w.limited() && /*mutant:limit-worked*/ w.idle()) { // what is under way may come to nothing yet
+	for ctx.Err() == nil && !(w.slots.limited() && /*mutant:limit-worked*/ w.slots.idle()) { // what is under way may come to nothing yet
 		s, err := m.Session(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -237,7 +232,7 @@ func (w *Worker) serveSession(ctx context.Context, s *coord.Session) error {
 	case err != nil && ctx.Err() == nil:
 		w.log.Warn("register worker", zap.Error(err))
 	}
-	for ctx.Err() == nil && s.Err() == nil && !(w.limited() && w.idle()) {
+	for ctx.Err() == nil && s.Err() == nil && !(w.slots.limited() && w.slots.idle()) {
 		if now := w.q.core.Index.Turn(); w.q.core.Index.Mode() == ModeDispatch || now != turn {
 			turn = now
 			w.serveInbox(ctx, s, r)
@@ -285,7 +280,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration, t
 	defer alarm.Stop()
 	for {
 		wake := ready.Soonest(w.keepRegistered(r, r.isTold(-1, w.q.core.Index.Listing(s.ID()))), w.fill(s))
-		if w.limited() && w.idle() || w.q.core.Index.Turn() != turn {
+		if w.slots.limited() && w.slots.idle() || w.q.core.Index.Turn() != turn {
 			return nil
 		}
 		alarm.Stop()
@@ -294,7 +289,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration, t
 		}
 		select {
 		case <-changed:
-		case <-w.freed:
+		case <-w.slots.freed:
 		case <-alarm.C:
 		case <-s.Done():
 			return nil
@@ -307,7 +302,7 @@ func (w *Worker) serve(ctx context.Context, s *coord.Session, r *registration, t
 // fill starts as many jobs as there are free slots, and returns when to look
 // again.
 func (w *Worker) fill(s *coord.Session) time.Time {
-	n, resume := w.room()
+	n, resume := w.slots.room()
 	if n <= 0 || s.Remaining() <= 0 {
 		return time.Time{}
 	}
@@ -320,7 +315,7 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 	}
 	picked, wake := w.q.core.Index.Pick(n, ask)
 	for _, c := range picked {
-		w.occupy()
+		w.slots.occupy()
 		// What happens to a claimed job shows in the mirror, whatever the mode is by
 		// then.
 		release := w.q.core.Mirrors.HoldJobs()
@@ -330,27 +325,6 @@ func (w *Worker) fill(s *coord.Session) time.Time {
 		})
 	}
 	return wake
-}
-
-const (
-	// troublePause is the pause after a claim that ended with an error. It doubles up
-	// to maxTroublePause, so that an etcd in trouble meets no hot loop.
-	troublePause    = 100 * time.Millisecond
-	maxTroublePause = 5 * time.Second
-)
-
-// report keeps count of claims that end with errors.
-func (w *Worker) report(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err == nil {
-		w.trouble = 0
-		return
-	}
-	if now := time.Now(); !now.Before(w.resume) { // else one of many in the same trouble
-		w.resume = now.Add(min(troublePause<<min(w.trouble, 6), maxTroublePause))
-		w.trouble++
-	}
 }
 
 // drain waits for the running handlers: DrainTimeout with their contexts alive,
@@ -369,7 +343,5 @@ func (w *Worker) drain() int {
 		w.hardStop(ErrDraining)
 		<-done // bounded: work abandons what does not stop
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.zombies
+	return w.slots.left()
 }

@@ -187,7 +187,7 @@ var table = []mutant{
 	{at: "begin-after-stop", what: "no handler begins once the worker stops", how: never, pkg: "workqueue", run: "TestNoHandlerBeginsOnceTheWorkerStops"},
 	{at: "stop-is-bounded", what: "a stop does not wait for an etcd that is away", how: drop, pkg: "workqueue", run: "TestStopDoesNotWaitForAnEtcdThatIsAway"},
 	{at: "limit-worked", what: "a limit is of jobs that were worked", how: drop, pkg: "workqueue", run: "TestLimitOutlivesTheSession"},
-	{at: "limit-hung", what: "a limit does not wait for hung handlers", how: "w.slots", pkg: "workqueue", run: "TestLimitWithAHungHandler"},
+	{at: "limit-hung", what: "a limit does not wait for hung handlers", how: "s.used", pkg: "workqueue", run: "TestLimitWithAHungHandler"},
 	{at: "run-once", what: "a worker runs once", how: never, pkg: "workqueue", run: "TestWorkerRunsOnce"},
 	{at: "caller-lease-dead", what: "a caller's dead lease is not taken for the retention's", how: drop, pkg: "workqueue", run: "TestCompleteWithUnderALeaseThatIsGone"},
 	{at: "attempt-beside", what: "no attempt runs beside a hung one in a process", how: drop, pkg: "internal/ready", run: "TestNoAttemptBesideAHungOne"},
