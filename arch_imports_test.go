@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	inLeasectl + "auth":     nounOf("roles"),
 	inLeasectl + "config":   nounOf("contexts"),
 	inLeasectl + "sessions": slices.Concat(nounOf("look"), []string{"internal/leftover"}),
-	inLeasectl + "claims":   slices.Concat(nounOf("sessions", "execjob"), []string{"election", "internal/line"}),
+	inLeasectl + "claims":   slices.Concat(nounOf("sessions", "execjob"), []string{"election", "internal/line", "internal/inside"}),
 	inLeasectl + "events":   nounOf("look"),
 	inLeasectl + "jobs":     nounOf("filter", "look", "sessions", "events"),
 	inLeasectl + "queues":   nounOf("filter", "look", "jobs"),

@@ -157,6 +157,12 @@ func TestSurfaceRuleCanFail(t *testing.T) {
 	if got := surfaceViolations("coord", files, 4); len(got) != 1 {
 		t.Errorf("5 names, limit 4: got %q, want one report", got)
 	}
+	if got := memberViolations("coord", "A", files, 3); len(got) > 0 {
+		t.Errorf("3 members, limit 3: got %q, want nothing", got)
+	}
+	if got := memberViolations("coord", "A", files, 2); len(got) != 1 {
+		t.Errorf("3 members, limit 2: got %q, want one report", got)
+	}
 }
 
 func TestSleepRuleCanFail(t *testing.T) {

@@ -23,6 +23,8 @@ type insider struct{ s *Session }
 func (i insider) Store() *etcdkv.Store                     { return i.s.store }
 func (i insider) Committer() *lane.Committer               { return i.s.committer }
 func (i insider) Book() *claims.Book                       { return i.s.book }
+func (i insider) CreateRevision() int64                    { return i.s.createRev }
+func (i insider) Leadership(name string) any               { return newLeadership(i.s, name) }
 func (i insider) Track(nonce string, end claims.End) error { return i.s.track(nonce, end) }
 func (i insider) Keep(nonce string, end claims.End) error  { return i.s.keep(nonce, end) }
 func (i insider) Behind(f func(ctx context.Context)) bool  { return i.s.aside.start(f) }

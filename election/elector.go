@@ -114,7 +114,7 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold, err := s.Leadership(e.cfg.Name).Acquire(ctx)
+	hold, err := inside.Of(s).Leadership(e.cfg.Name).(*coord.Lock).Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (r *registration) put(ctx context.Context, rec job.WorkerRecord) (at int64,
 			return 0, err
 		}
 		r.nonces = append(r.nonces, rec.Nonce)
-		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.core.Txns.Register(job.Owner{ID: r.s.ID(), Rev: r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
+		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.core.Txns.Register(job.Owner{ID: r.s.ID(), Rev: inside.Of(r.s).CreateRevision()}, r.s.Lease(), r.rev, string(value)))
 		switch {
 		case err != nil:
 			if !errors.Is(err, coord.ErrUnknown) { // it was certainly not written

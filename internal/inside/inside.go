@@ -21,6 +21,12 @@ type Session interface {
 	Committer() *lane.Committer
 	// Book is the session's book of claims, where whoever claims enters it.
 	Book() *claims.Book
+	// CreateRevision is the revision at which the session's key was created. Records that
+	// name the session as owner hold it too.
+	CreateRevision() int64
+	// Leadership is the leadership of an election as a lock, a *coord.Lock: the claim on
+	// which package election stands. Its waiters are the election's candidates.
+	Leadership(name string) any
 	// Track enters a claim in the book before it is made. The error is the session's own
 	// when it is over: then nothing may be claimed; it matches claims.ErrTaken when the
 	// nonce is in the book already.
