@@ -29,7 +29,7 @@ func (i insider) Track(nonce string, end claims.End) error { return i.s.track(no
 func (i insider) Keep(nonce string, end claims.End) error  { return i.s.keep(nonce, end) }
 func (i insider) Behind(f func(ctx context.Context)) bool  { return i.s.aside.start(f) }
 
-func (i insider) Abandon(ctx context.Context, nonce string) {
+func (i insider) LetLapse(ctx context.Context, nonce string) {
 	i.s.end(fmt.Errorf("%w: it was left to run out", fault.ErrSessionLost))
 	if err := i.s.book.Close(ctx, nonce); err != nil {
 		i.s.log.Warn("give up what else a session held", zap.Error(err))

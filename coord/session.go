@@ -148,7 +148,7 @@ func openSession(ctx context.Context, store *etcdkv.Store, cfg SessionConfig) (*
 	id := keyspace.EscapeIdentity(cfg.Identity) + "." + keyspace.Hex16(uint64(lease))
 	s := newSession(store, cfg, id, lease, ttl, rewound)
 	if err := s.open(ctx, cfg, ttl); err != nil {
-		s.abandon(ctx)
+		s.discard(ctx)
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s.start()
@@ -206,9 +206,9 @@ func (s *Session) firstRenewal(ctx context.Context) error {
 	}
 }
 
-// abandon cleans up behind a session that could not be opened. What its short
+// discard cleans up behind a session that could not be opened. What its short
 // time does not suffice for ends with the lease.
-func (s *Session) abandon(ctx context.Context) {
+func (s *Session) discard(ctx context.Context) {
 	s.kill(fmt.Errorf("session %w", fault.ErrClosed))
 	s.renewer.Close()
 	ctx, cancel := etcdkv.BoundedCleanup(ctx)

@@ -54,7 +54,7 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration,
 			return r, r.tell(ctx, w.capacity())
 		case !errors.Is(err, claims.ErrTaken):
 			return nil, err
-		case !inside.Of(s).Book().Abandoned(r.key):
+		case !inside.Of(s).Book().Stray(r.key):
 			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.core.Name() + " on it already; run one worker per queue and session, with more concurrency"}
 		}
 		rest(ctx, min(10*time.Millisecond<<min(try, 7), time.Second)) // an earlier worker is leaving yet

@@ -38,12 +38,12 @@ type Session interface {
 	// Behind runs f in the background until the session is closed, which waits for it and
 	// ends its ctx when its own time is over. It is false when that is too late.
 	Behind(f func(ctx context.Context)) bool
-	// Abandon ends the session for the sake of one claim that must not be given up, since
+	// LetLapse ends the session for the sake of one claim that must not be given up, since
 	// its work does not stop: releasing it would let the next owner start beside it. What
 	// else the session holds is given up first, bounded by ctx; then the session is
 	// renewed no more, and the claim of that nonce becomes an orphan when the lease runs out. Close
 	// afterwards, once the lease is over, frees what the session holds in this process.
-	Abandon(ctx context.Context, nonce string)
+	LetLapse(ctx context.Context, nonce string)
 }
 
 var (
