@@ -44,6 +44,10 @@ func TestPublicSurfaceStaysSmall(t *testing.T) {
 	for _, dir := range slices.Sorted(maps.Keys(surfaceLimits)) {
 		report(t, surfaceViolations(dir, inDir(tree, dir), surfaceLimits[dir]))
 	}
+	for _, name := range slices.Sorted(maps.Keys(memberLimits)) {
+		dir, typ, _ := strings.Cut(name, ".")
+		report(t, memberViolations(dir, typ, inDir(tree, dir), memberLimits[name]))
+	}
 }
 
 func TestNothingSleepsToWait(t *testing.T) {

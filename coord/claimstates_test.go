@@ -33,7 +33,7 @@ func TestClaimStatesAskOnceForAll(t *testing.T) {
 			}
 			_, err := coord.NewLock(s, fmt.Sprintf("l/%03d", made)).TryAcquire(within(t))
 			must(t, err)
-			_, err = s.Leadership(fmt.Sprintf("e/%03d", made)).TryAcquire(within(t))
+			_, err = leadership(s, fmt.Sprintf("e/%03d", made)).TryAcquire(within(t))
 			must(t, err)
 			_, err = coord.NewSemaphore(s, fmt.Sprintf("s/%03d", made), 2).TryAcquire(within(t))
 			must(t, err)

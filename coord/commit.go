@@ -2,7 +2,6 @@ package coord
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -59,21 +58,16 @@ func (s *Session) Commit(ctx context.Context, fences []Fence, ops ...clientv3.Op
 		return Result{}, fmt.Errorf("commit: %w", err)
 	}
 	if !r.Succeeded {
-		return Result{}, fmt.Errorf("commit: %w", refusal(r, fences))
+		return Result{}, fmt.Errorf("commit: %w", r.Refusal(innerFences(fences)...))
 	}
 	return Result{Succeeded: true, Revision: r.Revision, read: r}, nil
 }
 
-// refusal is why a Txn was refused that got the keys of these fences, in order: see
-// [lane.Result.Refusal]. A fence that is not current is a [FencedError].
-func refusal(r lane.Result, fences []Fence) error {
+// innerFences are the fences as the inner packages know them.
+func innerFences(fences []Fence) []etcdkv.Fence {
 	claims := make([]etcdkv.Fence, len(fences))
 	for i, f := range fences {
 		claims[i] = f.claim()
 	}
-	err := r.Refusal(claims...)
-	if fenced := (*FencedError)(nil); errors.As(err, &fenced) {
-		return fenced
-	}
-	return err
+	return claims
 }

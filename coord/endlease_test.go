@@ -22,9 +22,9 @@ func TestEndLease(t *testing.T) {
 		created int64
 		want    error
 	}{
-		"another incarnation": {key, s.CreateRevision() + 1, coord.ErrRefused},
-		"nobody":              {store.Keys().Session("nobody.0000000000000001"), s.CreateRevision(), coord.ErrRefused},
-		"a job":               {store.Keys().Queue("q").Job("x"), s.CreateRevision(), coord.ErrInvalid},
+		"another incarnation": {key, inside.Of(s).CreateRevision() + 1, coord.ErrRefused},
+		"nobody":              {store.Keys().Session("nobody.0000000000000001"), inside.Of(s).CreateRevision(), coord.ErrRefused},
+		"a job":               {store.Keys().Queue("q").Job("x"), inside.Of(s).CreateRevision(), coord.ErrInvalid},
 		"a foreign key":       {"/elsewhere", 1, coord.ErrInvalid},
 	} {
 		if _, err := leftover.EndLease(within(t), store, tc.key, tc.created); !errors.Is(err, tc.want) {
@@ -32,14 +32,14 @@ func TestEndLease(t *testing.T) {
 		}
 	}
 	wantAlive(t, s)
-	if lease, err := leftover.EndLease(within(t), store, key, s.CreateRevision()); err != nil || lease != s.Lease() {
+	if lease, err := leftover.EndLease(within(t), store, key, inside.Of(s).CreateRevision()); err != nil || lease != s.Lease() {
 		t.Fatalf("got %x, %v, want %x", lease, err, s.Lease())
 	}
 	<-s.Done()
 	if err := s.Err(); !errors.Is(err, coord.ErrSessionLost) {
 		t.Errorf("the owner is told %v", err)
 	}
-	if _, err := leftover.EndLease(within(t), store, key, s.CreateRevision()); !errors.Is(err, coord.ErrRefused) {
+	if _, err := leftover.EndLease(within(t), store, key, inside.Of(s).CreateRevision()); !errors.Is(err, coord.ErrRefused) {
 		t.Errorf("again: got %v", err)
 	}
 	resp, err := client.Put(within(t), key, "{}")

@@ -96,6 +96,11 @@ func proxyBefore(t testing.TB, targets ...string) (proxies []*faultproxy.Proxy, 
 	return proxies, endpoints
 }
 
+// leadership is the claim on which package election stands.
+func leadership(s *coord.Session, name string) *coord.Lock {
+	return inside.Of(s).Leadership(name).(*coord.Lock)
+}
+
 // keyOf is the key of a session.
 func keyOf(s *coord.Session) string { return inside.Of(s).Store().Keys().Session(s.ID()) }
 

@@ -3,6 +3,7 @@ package coord
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -243,7 +244,8 @@ func (l *lockWorld) held(s *Session, waiters int) {
 // laneLease is the lease of the one lane that the session has used so far.
 func laneLease(l *lockWorld, s *Session) clientv3.LeaseID {
 	l.t.Helper()
-	resp, err := l.Client.Get(faultkv.Within(l.t), l.Store.Keys().LanesOf(s.identity), clientv3.WithPrefix())
+	identity, _, _ := strings.Cut(s.id, ".")
+	resp, err := l.Client.Get(faultkv.Within(l.t), l.Store.Keys().LanesOf(identity), clientv3.WithPrefix())
 	if err != nil || len(resp.Kvs) == 0 {
 		l.t.Fatalf("got %v, %v, want a lane", resp, err)
 	}

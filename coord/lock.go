@@ -23,9 +23,9 @@ func NewLock(s *Session, name string) *Lock {
 	return &Lock{c: newClaimable(s, s.store.Keys().LockKeys(name)), err: keyspace.ValidateName("lock", name)}
 }
 
-// Leadership returns the leadership of an election as a lock: the claim on
+// newLeadership returns the leadership of an election as a lock: the claim on
 // which package election stands. Its waiters are the election's candidates.
-func (s *Session) Leadership(name string) *Lock {
+func newLeadership(s *Session, name string) *Lock {
 	return &Lock{c: newClaimable(s, s.store.Keys().ElectionKeys(name)), err: keyspace.ValidateName("election", name)}
 }
 

@@ -29,7 +29,7 @@ func TestNamesDoNotTouchEachOther(t *testing.T) {
 			t.Fatalf("lock %q: %v", name, err)
 		}
 		defer func() { must(t, h.Release(within(t))) }()
-		lead, err := s.Leadership(name).TryAcquire(within(t))
+		lead, err := leadership(s, name).TryAcquire(within(t))
 		if err != nil {
 			t.Fatalf("leadership %q: %v", name, err)
 		}

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
+	"github.com/leasekit/leasekit/internal/inside"
 )
 
 // A session outlives the process that opened it, as long as somebody renews it.
@@ -15,7 +18,7 @@ func TestResumeSession(t *testing.T) {
 	client := etcdtest.Shared(t).Client(t)
 	root := etcdtest.Root(t)
 	first := open(t, client, coord.SessionConfig{Root: root, TTL: 60 * time.Second, Identity: "script"})
-	id, created := first.ID(), first.CreateRevision()
+	id, created := first.ID(), inside.Of(first).CreateRevision()
 	if err := first.Leave(within(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -28,13 +31,20 @@ func TestResumeSession(t *testing.T) {
 
 	again := open(t, client, coord.SessionConfig{Root: root, Resume: id})
 	wantAlive(t, again)
-	if again.ID() != id || again.CreateRevision() != created || again.TTL() != 60*time.Second || again.Identity() != "script" {
-		t.Errorf("resumed %s of %q at %d, TTL %v", again.ID(), again.Identity(), again.CreateRevision(), again.TTL())
+	if again.ID() != id || inside.Of(again).CreateRevision() != created || again.TTL() != 60*time.Second {
+		t.Errorf("resumed %s at %d, TTL %v", again.ID(), inside.Of(again).CreateRevision(), again.TTL())
+	}
+	if _, err := again.Commit(within(t), nil, clientv3.OpPut(etcdtest.Root(t)+"x", "")); err != nil {
+		t.Fatal(err)
+	}
+	lanes, err := client.Get(within(t), inside.Of(again).Store().Keys().LanesOf("script"), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || lanes.Count == 0 {
+		t.Errorf("it writes in %d lanes of its identity, %v", lanes.Count, err)
 	}
 	if err := again.Close(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := coord.OpenSession(within(t), client, coord.SessionConfig{Root: root, Resume: id})
+	_, err = coord.OpenSession(within(t), client, coord.SessionConfig{Root: root, Resume: id})
 	if !errors.Is(err, coord.ErrSessionLost) {
 		t.Errorf("resuming a closed session: %v", err)
 	}

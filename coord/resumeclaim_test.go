@@ -21,7 +21,7 @@ type claimed interface {
 func TestClaimIsTakenUpByItsToken(t *testing.T) {
 	for name, claim := range map[string]func(*coord.Session) claimed{
 		"lock":      func(s *coord.Session) claimed { return coord.NewLock(s, "l") },
-		"election":  func(s *coord.Session) claimed { return s.Leadership("l") },
+		"election":  func(s *coord.Session) claimed { return leadership(s, "l") },
 		"semaphore": func(s *coord.Session) claimed { return coord.NewSemaphore(s, "l", 3) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,6 @@ type Session struct {
 	clock     clock
 
 	id        string
-	identity  string
 	key       string
 	lease     clientv3.LeaseID
 	createRev int64
@@ -149,7 +148,7 @@ func openSession(ctx context.Context, store *etcdkv.Store, cfg SessionConfig) (*
 	id := keyspace.EscapeIdentity(cfg.Identity) + "." + keyspace.Hex16(uint64(lease))
 	s := newSession(store, cfg, id, lease, ttl, rewound)
 	if err := s.open(ctx, cfg, ttl); err != nil {
-		s.abandon(ctx)
+		s.discard(ctx)
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s.start()
@@ -160,7 +159,7 @@ func newSession(store *etcdkv.Store, cfg SessionConfig, id string, lease clientv
 	s := &Session{
 		store: store, committer: lane.NewCommitter(store, cfg.Identity),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
-		id: id, identity: cfg.Identity, key: store.Keys().Session(id), lease: lease,
+		id: id, key: store.Keys().Session(id), lease: lease,
 		renewer: store.Renewer(lease), trust: trust{ttl: ttl},
 		rewound: rewound, recheck: make(chan struct{}, 1),
 	}
@@ -207,9 +206,9 @@ func (s *Session) firstRenewal(ctx context.Context) error {
 	}
 }
 
-// abandon cleans up behind a session that could not be opened. What its short
+// discard cleans up behind a session that could not be opened. What its short
 // time does not suffice for ends with the lease.
-func (s *Session) abandon(ctx context.Context) {
+func (s *Session) discard(ctx context.Context) {
 	s.kill(fmt.Errorf("session %w", fault.ErrClosed))
 	s.renewer.Close()
 	ctx, cancel := etcdkv.BoundedCleanup(ctx)
@@ -225,16 +224,9 @@ func (s *Session) abandon(ctx context.Context) {
 // ID is <escaped identity>.<16 hex digits>, unique per incarnation.
 func (s *Session) ID() string { return s.id }
 
-// Identity is the label that the session was opened with.
-func (s *Session) Identity() string { return s.identity }
-
 // Lease is the session's lease: the digits of the ID. Attach only keys that must
 // vanish with the session, never a claim.
 func (s *Session) Lease() clientv3.LeaseID { return s.lease }
-
-// CreateRevision is the revision at which the session's key was created. Records
-// that name the session as owner hold it too.
-func (s *Session) CreateRevision() int64 { return s.createRev }
 
 // TTL is the granted TTL.
 func (s *Session) TTL() time.Duration {

@@ -134,7 +134,7 @@ func TestSessionLogsToSlog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inside.Of(s).Abandon(within(t), "")
+	inside.Of(s).LetLapse(within(t), "")
 	if err := s.Close(within(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func (e *Elector) campaign(ctx context.Context) (*Term, error) {
 	if err != nil {
 		return nil, err
 	}
-	hold, err := s.Leadership(e.cfg.Name).Acquire(ctx)
+	hold, err := inside.Of(s).Leadership(e.cfg.Name).(*coord.Lock).Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (e *Elector) await(ctx, fnCtx context.Context, t *Term, returned <-chan err
 	}
 	e.log.Error("the leader's function ignores the end of its context: its lease is left to run out",
 		zap.String("token", t.Token().String()), zap.NamedError("cause", context.Cause(fnCtx)))
-	e.abandon(ctx, t) //mutant:stuck-lapses
+	e.letLapse(ctx, t) //mutant:stuck-lapses
 	e.cfg.Hooks.Stuck(t)
 	return <-returned, true //mutant:stuck-stands-not
 }
@@ -200,7 +200,7 @@ func (e *Elector) giveUp(ctx context.Context, t *Term) {
 		}
 		if within.Err() != nil { //mutant:hand-over-again
 			e.log.Warn("the leadership cannot be handed over: its session ends instead", zap.Error(err))
-			e.abandon(ctx, t)
+			e.letLapse(ctx, t)
 			return
 		}
 		e.log.Info("hand over again", zap.Error(err))
@@ -226,11 +226,11 @@ func lasting(ctx context.Context, d time.Duration) (context.Context, context.Can
 // patience bounds what is tried before the session's lease is left to do it.
 func (e *Elector) patience() time.Duration { return max(e.cfg.TTL, 5*time.Second) }
 
-// abandon ends the session of a term whose claim is left to the lease.
-func (e *Elector) abandon(ctx context.Context, t *Term) {
+// letLapse ends the session of a term whose claim is left to the lease.
+func (e *Elector) letLapse(ctx context.Context, t *Term) {
 	ctx, cancel := lasting(ctx, e.patience())
 	defer cancel()
-	inside.Of(t.session).Abandon(ctx, t.Fence().Nonce)
+	inside.Of(t.session).LetLapse(ctx, t.Fence().Nonce)
 }
 
 // liveSession returns the elector's session, opening one where there is none.

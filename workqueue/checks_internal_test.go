@@ -76,7 +76,7 @@ func openServed(t *testing.T) (*clientv3.Client, *Queue, *coord.Session) {
 func TestAnAssignmentThatIsOverIsMissed(t *testing.T) {
 	_, q, s := openServed(t)
 	r, _ := jobtest.In("claimed")
-	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
+	r.Owner, r.OwnerRev = s.ID(), inside.Of(s).CreateRevision()
 	if c, err := q.claimAssigned(t.Context(), s, job.Snapshot{Record: r, Where: job.InJobs, Rev: 7}, false); !errors.Is(err, queue.ErrMissed) {
 		t.Errorf("got %v, %v for a job that is gone", c, err)
 		if c != nil {

@@ -85,7 +85,7 @@ var errPayloadLost = Permanent(errors.New("its payload is gone: somebody deleted
 func (q *Queue) take(ctx context.Context, s *coord.Session, c ready.Candidate) (*Claim, error) {
 	e := job.Event{
 		Verb: job.VerbClaim, Now: c.Seen, Nonce: keyspace.NewNonce(),
-		Owner: s.ID(), OwnerRev: s.CreateRevision(), Delay: q.core.Delay(),
+		Owner: s.ID(), OwnerRev: inside.Of(s).CreateRevision(), Delay: q.core.Delay(),
 	}
 	var progress int64
 	if c.Orphan {

@@ -82,7 +82,7 @@ func TestAnInboxTellsHistoriesApart(t *testing.T) {
 func TestAnAssignmentOfAnotherHistoryIsMissed(t *testing.T) {
 	client, q, s := openServed(t)
 	r, _ := jobtest.In("claimed")
-	r.Owner, r.OwnerRev = s.ID(), s.CreateRevision()
+	r.Owner, r.OwnerRev = s.ID(), inside.Of(s).CreateRevision()
 	value, err := r.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ var errJoined = errors.New("a claim that joins the completion is over, the job's
 // inTheWay is the fence or the job because of which a Txn with j was refused, where its
 // own fence is current; nil means that it is none.
 func inTheWay(ctx context.Context, q *Queue, j job.JoinedOps, own etcdkv.Fence, r lane.Result) error {
-	if err := refusal(r, append([]etcdkv.Fence{own}, j.Fences...)...); errors.Is(err, coord.ErrFenced) {
+	if err := r.Refusal(append([]etcdkv.Fence{own}, j.Fences...)...); errors.Is(err, coord.ErrFenced) {
 		return fmt.Errorf("%w: %w", errJoined, err)
 	}
 	i := 1 + len(j.Fences)
@@ -38,16 +38,6 @@ func inTheWay(ctx context.Context, q *Queue, j job.JoinedOps, own etcdkv.Fence, 
 		}
 	}
 	return nil
-}
-
-// refusal is why a Txn was refused that got the keys of these fences, in order: see
-// [lane.Result.Refusal]. A fence that is not current is a [coord.FencedError].
-func refusal(r lane.Result, fences ...etcdkv.Fence) error {
-	err := r.Refusal(fences...)
-	if fenced := (*coord.FencedError)(nil); errors.As(err, &fenced) {
-		return fenced
-	}
-	return err
 }
 
 // fenceOf is a fence as the inner packages know it.

@@ -183,7 +183,7 @@ func TestAnAssignmentThatCannotBeReadGoesBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			claimed := strings.TrimSuffix(string(resp.Kvs[0].Value), "}") + `,"attempt":1,"owner":"` + s.ID() + `","owner_rev":"` + itoa64(s.CreateRevision()) + `","claimed_at":"2026-01-01T00:00:00Z","assigned":true}`
+			claimed := strings.TrimSuffix(string(resp.Kvs[0].Value), "}") + `,"attempt":1,"owner":"` + s.ID() + `","owner_rev":"` + itoa64(inside.Of(s).CreateRevision()) + `","claimed_at":"2026-01-01T00:00:00Z","assigned":true}`
 			_, err = cl.Txn(bounded(t)).Then(clientv3.OpPut(keys.Job("x"), spoil.job(claimed)), clientv3.OpPut(keys.Assigned(s.ID(), "x"), spoil.entry(claimed))).Commit()
 			if err != nil {
 				t.Fatal(err)

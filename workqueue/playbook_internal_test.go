@@ -112,7 +112,7 @@ func (p *play) settle(who int) (string, error) {
 		p.bookStrays(a)
 	}
 	for _, e := range a.book {
-		if e.state != claims.Abandoned || !p.fixed(who, e.nonce) {
+		if e.state != claims.Stray || !p.fixed(who, e.nonce) {
 			continue
 		}
 		m := &message{who: who, verb: "reconcile", job: e.job, home: p.homeOf(e.job), call: -1}
@@ -301,7 +301,7 @@ func stageDepart(p *play, words []string) (string, error) {
 		return "", cannot("nobody else is on its session")
 	}
 	for _, e := range a.book {
-		if e.state == claims.Abandoned && !p.lacks.noFarewell {
+		if e.state == claims.Stray && !p.lacks.noFarewell {
 			return "", cannot("its book has job %s", e.job)
 		}
 	}

@@ -295,7 +295,7 @@ func (p *play) joinTerm(m *message, dispatcher string) error {
 func sendReconcile(p *play, m *message, _ []string) error {
 	a := &p.actors[m.who]
 	for _, e := range a.book {
-		if e.job != m.job || e.state != claims.Abandoned || !p.fixed(m.who, e.nonce) {
+		if e.job != m.job || e.state != claims.Stray || !p.fixed(m.who, e.nonce) {
 			continue
 		}
 		over, err := p.giveBack(m, e)

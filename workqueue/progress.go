@@ -144,7 +144,7 @@ func (c *Claim) writeNote(ctx context.Context, wish job.Note, seen int64) (int64
 			if kv != nil && keyspace.NonceOf(kv.Value) == wish.Nonce {
 				return kv.ModRevision, nil
 			}
-			if err := refusal(r, fenceOf(c.fence)); !errors.Is(err, coord.ErrRefused) || adopted {
+			if err := r.Refusal(fenceOf(c.fence)); !errors.Is(err, coord.ErrRefused) || adopted {
 				if unsure {
 					err = fmt.Errorf("%w: %w", coord.ErrUnknown, err)
 				}

@@ -54,7 +54,7 @@ func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration,
 			return r, r.tell(ctx, w.slots.capacity())
 		case !errors.Is(err, claims.ErrTaken):
 			return nil, err
-		case !inside.Of(s).Book().Abandoned(r.key):
+		case !inside.Of(s).Book().Stray(r.key):
 			return nil, &coord.InputError{Field: "session", Value: s.ID(), Reason: "a worker serves queue " + w.q.core.Name() + " on it already; run one worker per queue and session, with more concurrency"}
 		}
 		rest(ctx, min(10*time.Millisecond<<min(try, 7), time.Second)) // an earlier worker is leaving yet
@@ -89,7 +89,7 @@ func (r *registration) put(ctx context.Context, rec job.WorkerRecord) (at int64,
 			return 0, err
 		}
 		r.nonces = append(r.nonces, rec.Nonce)
-		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.core.Txns.Register(job.Owner{ID: r.s.ID(), Rev: r.s.CreateRevision()}, r.s.Lease(), r.rev, string(value)))
+		got, err := inside.Of(r.s).Committer().Do(ctx, r.q.core.Txns.Register(job.Owner{ID: r.s.ID(), Rev: inside.Of(r.s).CreateRevision()}, r.s.Lease(), r.rev, string(value)))
 		switch {
 		case err != nil:
 			if !errors.Is(err, coord.ErrUnknown) { // it was certainly not written

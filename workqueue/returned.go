@@ -32,7 +32,7 @@ func (q *Queue) returnAssigned(s *coord.Session, kv *mvccpb.KeyValue, e job.Even
 		return
 	}
 	book := inside.Of(s).Book()
-	if q.core.Index.WorksOn(r) || book.Abandoned(r.Nonce) {
+	if q.core.Index.WorksOn(r) || book.Stray(r.Nonce) {
 		return // its handler's claim is in the book, or its result is being handed in
 	}
 	end := func(ctx context.Context) error { return q.giveBack(ctx, s, r.ID, r.Nonce, e) }

@@ -276,7 +276,7 @@ func (w *wayOut) try(ctx context.Context) claims.Outcome {
 
 // refused tells whose doing it is that a compare did not hold.
 func (w *wayOut) refused(ctx context.Context, r lane.Result) claims.Outcome {
-	err := refusal(r, fenceOf(w.c.fence))
+	err := r.Refusal(fenceOf(w.c.fence))
 	if errors.Is(err, coord.ErrFenced) {
 		return claims.Outcome{Verdict: claims.Fenced, Err: err}
 	}

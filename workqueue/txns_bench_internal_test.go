@@ -16,6 +16,7 @@ import (
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/integration/etcdtest"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/lane"
@@ -178,7 +179,7 @@ func (l *lives) enqueue(at job.Snapshot) (job.Snapshot, etcdkv.Txn, error) {
 }
 
 func (l *lives) claim(at job.Snapshot) (job.Snapshot, etcdkv.Txn, error) {
-	me := job.Owner{ID: l.session.ID(), Rev: l.session.CreateRevision()}
+	me := job.Owner{ID: l.session.ID(), Rev: inside.Of(l.session).CreateRevision()}
 	n, err := job.Transition(at.Record, at.Where, job.Event{Verb: job.VerbClaim, Now: time.Now(), Nonce: keyspace.NewNonce(), Owner: me.ID, OwnerRev: me.Rev})
 	if err != nil {
 		return at, etcdkv.Txn{}, err

@@ -111,7 +111,7 @@ func (b *Book) Settle(nonce string) bool {
 // settle is called with mu held.
 func (b *Book) settle(nonce string, why event) bool {
 	e := b.claims[nonce]
-	if e == nil || e.state == abandoned {
+	if e == nil || e.state == stray {
 		return e != nil
 	}
 	e.state = e.state.after(why)
@@ -130,15 +130,15 @@ func (b *Book) Has(nonce string) bool {
 	return b.claims[nonce] != nil
 }
 
-// Abandoned tells whether the reconciler has the claim.
-func (b *Book) Abandoned(nonce string) bool {
+// Stray tells whether the reconciler has the claim.
+func (b *Book) Stray(nonce string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.claims[nonce]
-	return e != nil && e.state == abandoned
+	return e != nil && e.state == stray
 }
 
-// reconcile ends an abandoned claim, however often that has to be tried.
+// reconcile ends a stray, however often that has to be tried.
 func (b *Book) reconcile(ctx context.Context, nonce string, e *entry) {
 	for try := 0; ; try++ {
 		b.mu.Lock()
@@ -154,7 +154,7 @@ func (b *Book) reconcile(ctx context.Context, nonce string, e *entry) {
 			b.remove(nonce)
 		}
 		b.mu.Unlock()
-		if err == nil { //mutant:abandoned-retried
+		if err == nil { //mutant:stray-retried
 			return
 		}
 		if first {
@@ -175,7 +175,7 @@ func (b *Book) move(nonce string, ev event) {
 	case e == nil:
 	case e.state.after(ev) == over:
 		b.remove(nonce)
-	case e.state.after(ev) == abandoned:
+	case e.state.after(ev) == stray:
 		b.settle(nonce, ev)
 	default:
 		e.state = e.state.after(ev)
@@ -199,7 +199,7 @@ func (b *Book) Len() int {
 	return len(b.claims)
 }
 
-// Trouble is why an abandoned claim could not be ended yet, nil where there is none.
+// Trouble is why a stray could not be ended yet, nil where there is none.
 func (b *Book) Trouble() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -238,15 +238,14 @@ func (b *Book) Close(ctx context.Context, except string) error {
 	return err
 }
 
-// Leave refuses new claims, waits until none is being made, and ends those that are
-// abandoned, which no other process knows: the session goes on elsewhere, with what is
-// held. It returns what could not be ended; the session's lease will.
+// Leave refuses new claims, waits until none is being made, and ends the strays, which
+// no other process knows: the session goes on elsewhere, with what is held. It returns what could not be ended; the session's lease will.
 func (b *Book) Leave(ctx context.Context) error {
 	select {
 	case <-b.made():
 	case <-ctx.Done():
 	}
-	err := endAll(ctx, b.shut(func(_ string, s state) bool { return s == abandoned }))
+	err := endAll(ctx, b.shut(func(_ string, s state) bool { return s == stray }))
 	b.leave("")
 	return err
 }

@@ -62,7 +62,7 @@ func failing(n int64) (end End, calls *atomic.Int64) {
 
 // A claim without a caller is ended, however often that fails, whatever state its
 // caller left it in; it is said once.
-func TestReconcilerEndsWhatIsAbandoned(t *testing.T) {
+func TestReconcilerEndsStrays(t *testing.T) {
 	for name, prepare := range map[string]func(r *rig, end End){
 		"claiming":           func(r *rig, end End) { _ = r.Track("n", end) },
 		"held":               func(r *rig, end End) { _ = r.Track("n", nil); _ = r.Hold("n", end) },
@@ -140,13 +140,13 @@ func TestCloseEndsWhatIsHeld(t *testing.T) {
 }
 
 // What is held goes on with the session; what no caller has would be forgotten.
-func TestLeaveEndsWhatIsAbandoned(t *testing.T) {
+func TestLeaveEndsStrays(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		end, calls := failing(1)
 		bad, _ := failing(20)
 		held, heldCalls := failing(0)
-		_, _, _ = r.Track("abandoned", end), r.Track("bad", bad), r.Hold("held", held)
-		r.Settle("abandoned")
+		_, _, _ = r.Track("stray", end), r.Track("bad", bad), r.Hold("held", held)
+		r.Settle("stray")
 		r.Settle("bad")
 		synctest.Wait() // the reconciler has tried once
 		if err := r.Leave(t.Context()); err == nil {

@@ -48,7 +48,7 @@ type Way struct {
 	// Over is called once the claim is closed, nil, or somebody else's, with why.
 	Over func(err error)
 	// GivesUp tells that its caller has no more use for the claim: once the caller has
-	// left, and nothing was applied, the claim is abandoned, not open.
+	// left, and nothing was applied, the claim is a stray, not open.
 	GivesUp bool
 	// Reopen leaves the closer open for further calls when the claim is over: they are
 	// refused by etcd, and leave their evidence.

@@ -210,7 +210,7 @@ func TestReopen(t *testing.T) {
 }
 
 // What was refused behind a caller that has left is open again, for the next call; where
-// the caller gave the claim up there is none, and the claim is abandoned.
+// the caller gave the claim up there is none, and the claim is a stray.
 func TestRefusedBehindItsCaller(t *testing.T) {
 	for _, givesUp := range []bool{false, true} {
 		bubble(t, func(t *testing.T, r *rig) {

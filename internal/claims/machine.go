@@ -8,7 +8,7 @@ type (
 
 // The states.
 const (
-	Claiming, Held, Closing, Abandoned, Over = claiming, held, closing, abandoned, over
+	Claiming, Held, Closing, Stray, Over = claiming, held, closing, stray, over
 )
 
 // The events.

@@ -4,14 +4,14 @@ package claims
 type state int
 
 const (
-	claiming  state = iota // its Txn is on its way: the call that claims
-	held                   // in use: its holder
-	closing                // a closing write is on its way: the closer
-	abandoned              // nobody uses it: the reconciler, for as long as the session lives
-	over                   // etcd shows it no more, or never did
+	claiming state = iota // its Txn is on its way: the call that claims
+	held                  // in use: its holder
+	closing               // a closing write is on its way: the closer
+	stray                 // nobody uses it: the reconciler, for as long as the session lives
+	over                  // etcd shows it no more, or never did
 )
 
-var stateNames = map[state]string{claiming: "claiming", held: "held", closing: "closing", abandoned: "abandoned", over: "over"}
+var stateNames = map[state]string{claiming: "claiming", held: "held", closing: "closing", stray: "stray", over: "over"}
 
 func (s state) String() string { return stateNames[s] }
 
@@ -38,7 +38,7 @@ func (e event) String() string { return eventNames[e] }
 //	claiming --made--> held --close--> closing --closed--> over
 //	   |                |  ^             |  |
 //	   |                |  +--open again-+  +--unknown--+
-//	   +---deserted-----+-------------------deserted----+--> abandoned --closed--> over
+//	   +---deserted-----+-------------------deserted----+--> stray --closed--> over
 func (s state) after(e event) state {
 	switch {
 	case s == claiming && e == made:
@@ -50,7 +50,7 @@ func (s state) after(e event) state {
 	case s == closing && e == open:
 		return held
 	case s == closing && e == unknown, s != over && e == deserted:
-		return abandoned
+		return stray
 	case s != claiming && e == closed:
 		return over
 	}

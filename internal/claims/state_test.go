@@ -5,11 +5,11 @@ import "testing"
 // Each way out of each state, and nothing else.
 func TestStateMachine(t *testing.T) {
 	listed := map[state]map[event]state{
-		claiming:  {made: held, notMade: over, deserted: abandoned},
-		held:      {closes: closing, closed: over, deserted: abandoned},
-		closing:   {closed: over, open: held, unknown: abandoned, deserted: abandoned},
-		abandoned: {closed: over},
-		over:      {},
+		claiming: {made: held, notMade: over, deserted: stray},
+		held:     {closes: closing, closed: over, deserted: stray},
+		closing:  {closed: over, open: held, unknown: stray, deserted: stray},
+		stray:    {closed: over},
+		over:     {},
 	}
 	for from := range stateNames {
 		for ev := range eventNames {

@@ -21,6 +21,12 @@ type Session interface {
 	Committer() *lane.Committer
 	// Book is the session's book of claims, where whoever claims enters it.
 	Book() *claims.Book
+	// CreateRevision is the revision at which the session's key was created. Records that
+	// name the session as owner hold it too.
+	CreateRevision() int64
+	// Leadership is the leadership of an election as a lock, a *coord.Lock: the claim on
+	// which package election stands. Its waiters are the election's candidates.
+	Leadership(name string) any
 	// Track enters a claim in the book before it is made. The error is the session's own
 	// when it is over: then nothing may be claimed; it matches claims.ErrTaken when the
 	// nonce is in the book already.
@@ -32,12 +38,12 @@ type Session interface {
 	// Behind runs f in the background until the session is closed, which waits for it and
 	// ends its ctx when its own time is over. It is false when that is too late.
 	Behind(f func(ctx context.Context)) bool
-	// Abandon ends the session for the sake of one claim that must not be given up, since
+	// LetLapse ends the session for the sake of one claim that must not be given up, since
 	// its work does not stop: releasing it would let the next owner start beside it. What
 	// else the session holds is given up first, bounded by ctx; then the session is
 	// renewed no more, and the claim of that nonce becomes an orphan when the lease runs out. Close
 	// afterwards, once the lease is over, frees what the session holds in this process.
-	Abandon(ctx context.Context, nonce string)
+	LetLapse(ctx context.Context, nonce string)
 }
 
 var (

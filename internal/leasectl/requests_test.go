@@ -64,7 +64,7 @@ func (c *crowd) grow(n int) {
 		must(err)
 		_, err = coord.NewLock(c.s, name).TryAcquire(ctx)
 		must(err)
-		_, err = c.s.Leadership(name).TryAcquire(ctx)
+		_, err = inside.Of(c.s).Leadership(name).(*coord.Lock).TryAcquire(ctx)
 		must(err)
 		_, err = coord.NewSemaphore(c.s, name, 2).TryAcquire(ctx)
 		must(err)

@@ -69,7 +69,7 @@ var table = []mutant{
 	{at: "claim-after-close", what: "nothing is claimed behind Close", how: never, pkg: "internal/claims", run: "TestCloseEndsWhatIsHeld"},
 	{at: "hold-after-close", what: "nothing is kept behind Close", how: never, pkg: "internal/claims", run: "TestCloseEndsWhatIsHeld"},
 	{at: "close-leaves-claiming", what: "what is being claimed is left to its caller", how: drop, pkg: "internal/claims", run: "TestCloseEndsWhatIsHeld"},
-	{at: "abandoned-retried", what: "what is abandoned is ended, however often that has to be tried", how: always, pkg: "internal/claims", run: "TestReconcilerEndsWhatIsAbandoned"},
+	{at: "stray-retried", what: "a stray is ended, however often that has to be tried", how: always, pkg: "internal/claims", run: "TestReconcilerEndsStrays"},
 	{at: "close-in-doubt", what: "after a try in doubt, what followed the claim decides", how: never, pkg: "internal/claims", run: "TestCloserJudges"},
 	{at: "doubt-fixed", what: "a doubt is judged once it can change no more", how: drop, pkg: "internal/claims", run: "TestDoubtWaitsUntilItIsFixed"},
 

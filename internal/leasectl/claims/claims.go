@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/inside"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -49,7 +50,9 @@ var (
 	electionNoun = claimNoun{
 		noun: "election", plural: "elections", owner: "LEADER", line: "CANDIDATES", held: "leader", free: "none",
 		state: line.LeadershipState, states: line.ElectionStates, dir: "elections/",
-		claim: func(s *coord.Session, name string, _ int) holdable { return s.Leadership(name) },
+		claim: func(s *coord.Session, name string, _ int) holdable {
+			return inside.Of(s).Leadership(name).(*coord.Lock)
+		},
 	}
 )
 

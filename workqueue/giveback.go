@@ -74,7 +74,7 @@ func (q *Queue) release(ctx context.Context, s *coord.Session, l job.Snapshot, e
 	case err != nil:
 		return err
 	case !r.Succeeded:
-		return refusal(r, fence)
+		return r.Refusal(fence)
 	}
 	return nil
 }
