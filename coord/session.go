@@ -102,21 +102,35 @@ type Session struct {
 	log       *zap.Logger
 	clock     clock
 
+	sessionKey
+	renewal
+	ending
+}
+
+// sessionKey is what a session is in etcd.
+type sessionKey struct {
 	id        string
 	key       string
 	lease     clientv3.LeaseID
 	createRev int64
-	renewer   etcdkv.Renewer
+}
 
-	life    context.Context // ends with the session; its cause is why
-	kill    context.CancelCauseFunc
-	wg      sync.WaitGroup
-	aside   background      // clean-up behind calls that returned
+// renewal is what keeps a session up.
+type renewal struct {
+	renewer etcdkv.Renewer
 	rewound <-chan struct{} // etcd's history went back since before the session
 	recheck chan struct{}   // the connection had trouble: see whether the key is there
 
-	mu     sync.Mutex
-	trust  trust
+	mu    sync.Mutex // guards the trust, and the session's end
+	trust trust
+}
+
+// ending is how a session ends.
+type ending struct {
+	life   context.Context // ends with the session; its cause is why
+	kill   context.CancelCauseFunc
+	wg     sync.WaitGroup
+	aside  background    // clean-up behind calls that returned
 	closed chan struct{} // non-nil once Close began; closed when it is over
 }
 
@@ -159,9 +173,8 @@ func newSession(store *etcdkv.Store, cfg SessionConfig, id string, lease clientv
 	s := &Session{
 		store: store, committer: lane.NewCommitter(store, cfg.Identity),
 		log: cfg.Logger.With(zap.String("session", id)), clock: cfg.clock,
-		id: id, key: store.Keys().Session(id), lease: lease,
-		renewer: store.Renewer(lease), trust: trust{ttl: ttl},
-		rewound: rewound, recheck: make(chan struct{}, 1),
+		sessionKey: sessionKey{id: id, key: store.Keys().Session(id), lease: lease},
+		renewal:    renewal{renewer: store.Renewer(lease), trust: trust{ttl: ttl}, rewound: rewound, recheck: make(chan struct{}, 1)},
 	}
 	s.life, s.kill = context.WithCancelCause(context.Background())
 	s.book = claims.NewBook(s.aside.start, func(nonce string, err error) {
