@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,10 +37,8 @@ type Claim struct {
 	unfollow func() // the index stops telling of the job
 	closer   *claims.Closer
 
-	payloadLost bool // it lay beside the record and is gone: no handler can work this
-
-	mu    sync.Mutex
-	given bool // back by the session's Close, under a handler that still runs
+	payloadLost bool        // it lay beside the record and is gone: no handler can work this
+	given       atomic.Bool // back by the session's Close, under a handler that still runs
 }
 
 // Claim claims one job for the session, without a Worker: the first in the

@@ -34,8 +34,13 @@ type registration struct {
 	nonces  []string   // of our writes whose outcome was not read
 	rev     int64      // the key's mod revision as we last saw it, 0: absent
 
+	told
+}
+
+// told is what etcd was told of how many jobs a session can hold.
+type told struct {
 	mu      sync.Mutex
-	told    int       // how many jobs etcd knows that the session can hold; -1: unsure
+	jobs    int       // how many etcd knows of; -1: unsure
 	at      int64     // the revision of the write that told it
 	telling bool      // a write is under way
 	leaving bool      // nothing is told any more
@@ -45,7 +50,7 @@ type registration struct {
 // register enters a worker into the session's book, and into etcd. It refuses a second
 // worker of one session and queue: the two would take each other's jobs away.
 func (w *Worker) register(ctx context.Context, s *coord.Session) (*registration, error) {
-	r := &registration{q: w.q, s: s, key: w.q.core.Keys().Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: -1}
+	r := &registration{q: w.q, s: s, key: w.q.core.Keys().Worker(s.ID()), kinds: w.kinds, left: make(chan struct{}), told: told{jobs: -1}}
 	for try := 0; ; try++ {
 		err := inside.Of(s).Track(r.key, r.leave)
 		switch {
@@ -69,9 +74,9 @@ func (r *registration) tell(ctx context.Context, capacity int) error {
 	at, err := r.put(ctx, job.WorkerRecord{Kinds: r.kinds, Concurrency: capacity})
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told, r.at = capacity, at
+	r.jobs, r.at = capacity, at
 	if err != nil {
-		r.told, r.again = -1, time.Now().Add(time.Second)
+		r.jobs, r.again = -1, time.Now().Add(time.Second)
 	}
 	return err
 }
@@ -143,7 +148,7 @@ func (r *registration) mayFollow(kv *mvccpb.KeyValue) bool {
 func (r *registration) isTold(capacity int, seen int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.telling && r.told >= 0 && (r.told == capacity || capacity < 0) && /*mutant:register-again*/ seen <= r.at
+	return !r.telling && r.jobs >= 0 && (r.jobs == capacity || capacity < 0) && /*mutant:register-again*/ seen <= r.at
 }
 
 // keepRegistered registers the session again, behind the caller, when its registration is

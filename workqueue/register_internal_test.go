@@ -12,20 +12,20 @@ func TestWhenAWorkerRegistersAgain(t *testing.T) {
 		seen     int64
 		want     bool
 	}{
-		{"as it was written", &registration{told: 7, at: 5}, 7, 5, true},
-		{"the mirror is behind", &registration{told: 7, at: 5}, 7, 3, true},
-		{"taken away", &registration{told: 7, at: 5}, 7, 6, false},
-		{"taken away, in mode claim", &registration{told: 7, at: 5}, -1, 6, false},
-		{"another capacity", &registration{told: 7, at: 5}, 6, 5, false},
-		{"another capacity, in mode claim", &registration{told: 7, at: 5}, -1, 5, true},
-		{"unsure", &registration{told: -1}, 7, 0, false},
-		{"unsure, in mode claim", &registration{told: -1}, -1, 0, false},
+		{"as it was written", &registration{told: told{jobs: 7, at: 5}}, 7, 5, true},
+		{"the mirror is behind", &registration{told: told{jobs: 7, at: 5}}, 7, 3, true},
+		{"taken away", &registration{told: told{jobs: 7, at: 5}}, 7, 6, false},
+		{"taken away, in mode claim", &registration{told: told{jobs: 7, at: 5}}, -1, 6, false},
+		{"another capacity", &registration{told: told{jobs: 7, at: 5}}, 6, 5, false},
+		{"another capacity, in mode claim", &registration{told: told{jobs: 7, at: 5}}, -1, 5, true},
+		{"unsure", &registration{told: told{jobs: -1}}, 7, 0, false},
+		{"unsure, in mode claim", &registration{told: told{jobs: -1}}, -1, 0, false},
 	} {
 		if got := tc.r.isTold(tc.capacity, tc.seen); got != tc.want {
 			t.Errorf("%s: told %v, want %v", tc.name, got, tc.want)
 		}
 	}
-	r := &registration{told: 7, at: 5, leaving: true}
+	r := &registration{told: told{jobs: 7, at: 5, leaving: true}}
 	if (&Worker{}).keepRegistered(r, false); r.telling {
 		t.Error("a worker that leaves registers again")
 	}

@@ -106,27 +106,15 @@ func (c *Claim) Release(ctx context.Context) error {
 
 // giveBack is what the session's Close does with a claim that is still held.
 func (c *Claim) giveBack(ctx context.Context) error {
-	c.setGiven(true)
+	c.given.Store(true)
 	err := c.Release(ctx)
 	if errors.Is(err, ErrSettled) {
-		c.setGiven(false)
+		c.given.Store(false)
 	}
 	if isClosed(err) {
 		return nil
 	}
 	return err
-}
-
-func (c *Claim) setGiven(given bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.given = given
-}
-
-func (c *Claim) wasGivenBack() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.given
 }
 
 func (c *Claim) event(v job.Verb) job.Event {

@@ -183,7 +183,7 @@ func (c *Claim) abandon(ctx context.Context, cause error) error {
 	}
 	way.Reopen = true
 	if err = c.closer.Close(ctx, way); !isClosed(err) {
-		c.setGiven(true) // behind a handler that still runs: what it returns comes too late
+		c.given.Store(true) // behind a handler that still runs: what it returns comes too late
 		c.leaveTo(e)
 	}
 	return err
@@ -220,7 +220,7 @@ func (w *Worker) close(ctx context.Context, c *Claim, a answer, cause error, beg
 	c.endBy(e) //mutant:unknown-handed-in
 	err := c.close(ctx, e, job.JoinedOps{})
 	switch {
-	case errors.Is(err, ErrSettled) && !c.wasGivenBack():
+	case errors.Is(err, ErrSettled) && !c.given.Load():
 		return // the handler closed it itself
 	case errors.Is(err, coord.ErrFenced), errors.Is(err, ErrSettled):
 		settled.Refused, settled.Err = true, err

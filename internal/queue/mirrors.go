@@ -26,15 +26,20 @@ type mirrors struct {
 	quiet     time.Duration // of watches: see mirror.New
 	scanEvery time.Duration
 
-	life context.Context // ends when close begins
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	watching
 	once sync.Once // the first sync holds the jobs for good
 
 	mu     sync.Mutex
 	closed bool
 	users  int // of all of the queue
 	run    *running
+}
+
+// watching is how the mirrors end.
+type watching struct {
+	life context.Context // ends when close begins
+	stop context.CancelFunc
+	wg   sync.WaitGroup
 }
 
 // running is one mirror.
