@@ -74,7 +74,6 @@ var mayImport = map[string][]string{
 	inLeasectl + "clitest":  {"internal/embedetcd"},
 
 	"internal/simulate": {"coord", "election", "workqueue", "admin", "internal/keyspace", "internal/embedetcd", "internal/faultproxy"},
-	"internal/webui":    {"coord", "election", "workqueue"},
 
 	// Stand-ins and harnesses, for tests.
 	"internal/embedetcd":   {},
@@ -188,9 +187,6 @@ func refuseImport(rule string, allowed []string, importPath string) string {
 	}
 	if slices.Contains(libraries, rule) && !matchesAny(libraryImports, importPath) {
 		return "a library may import of others only " + fmt.Sprint(libraryImports)
-	}
-	if rule == "internal/webui" && matchesAny([]string{"go.etcd.io/etcd/..."}, importPath) {
-		return "the dashboard reads and writes through the libraries only"
 	}
 	return ""
 }

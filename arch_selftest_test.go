@@ -47,8 +47,6 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"internal/embedetcd/server.go", own + "coord", true},
 		{"internal/faultproxy/proxy.go", "net", false},
 		{"internal/faultproxy/proxy.go", own + "internal/embedetcd", true},
-		{"internal/webui/page.go", own + "workqueue", false},
-		{"internal/webui/page.go", "go.etcd.io/etcd/client/v3", true},
 		{"integration/etcdtest/server.go", own + "internal/faultproxy", false},
 		{"integration/etcdtest/server.go", own + "coord", true},
 		{"examples/agent/main.go", own + "coord", false},
@@ -79,7 +77,7 @@ func TestDependencyRuleCanFail(t *testing.T) {
 		{listedPackage{ImportPath: "github.com/stretchr/testify/require", Module: module("github.com/stretchr/testify")}, true},
 		{listedPackage{ImportPath: "go.etcd.io/etcd/server/v3/embed", Module: module("google.golang.org/protobuf")}, true},
 		{listedPackage{ImportPath: "github.com/spf13/cobra", Module: module("google.golang.org/protobuf")}, true},
-		{listedPackage{ImportPath: modulePath + "/internal/webui", Module: module(modulePath)}, true},
+		{listedPackage{ImportPath: modulePath + "/internal/doctor", Module: module(modulePath)}, true},
 		{listedPackage{ImportPath: modulePath + "/integration/etcdtest", Module: module(modulePath)}, true},
 	}
 	for _, test := range tests {
