@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"time"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
@@ -22,15 +21,6 @@ func viewOf(r *job.Record, name string, where job.Place, rev int64, now time.Tim
 // jobOf is what a change made of a job.
 func jobOf(q *workqueue.Queue, l job.Snapshot) *workqueue.Job {
 	return viewOf(l.Record, q.Name(), l.Where, l.Rev, time.Now(), queue.Nobody)
-}
-
-// intervene makes a transition on somebody's behalf.
-func intervene(ctx context.Context, q *workqueue.Queue, id string, v job.Verb, by workqueue.By) (*workqueue.Job, error) {
-	l, err := coreOf(q).Intervene(ctx, id, v, job.By(by))
-	if err != nil {
-		return nil, err
-	}
-	return jobOf(q, l), nil
 }
 
 // describe makes Params of what a record is made of.

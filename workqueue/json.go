@@ -79,7 +79,7 @@ func HandleJSON[In, Out any](m *Mux, kind string, f func(ctx context.Context, c 
 	}))
 }
 
-// toJSON is encodeJSON for a value of the caller's, whose methods may panic.
+// toJSON is job.EncodeJSON for a value of the caller's, whose methods may panic.
 func toJSON(v any) (b []byte, err error) {
 	err = usercode.Call(func() error {
 		b, err = job.EncodeJSON(v)

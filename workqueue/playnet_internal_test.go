@@ -238,7 +238,7 @@ func (p *play) took(m *message, rev int64) {
 	}
 }
 
-// judgeEnd is what Claim.judgeRefusal does: a refusal after an unknown outcome may be
+// judgeEnd is what wayOut does: a refusal after an unknown outcome may be
 // our own success, and the trail tells.
 func (p *play) judgeEnd(m *message, unsure bool) verdict {
 	if p.lookupHeld(m) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every Txn is built by a method of txns that the table covers, except those of
+// Every Txn is built by a method of job.Txns that the table covers, except those of
 // a worker's registration, which have a test of their own.
 func TestEveryTxnIsInTheTable(t *testing.T) {
 	covered := map[string]bool{

@@ -79,7 +79,7 @@ type Record struct {
 	ResultText string          `json:"result_text,omitempty"`
 	Result64   []byte          `json:"result_base64,omitempty"`
 
-	// Attempts is the audit trail: the last logLimit entries of LogTotal.
+	// Attempts is the audit trail: the last LogLimit entries of LogTotal.
 	LogTotal int       `json:"attempts_total,omitempty"`
 	Attempts []Attempt `json:"attempts,omitempty"`
 

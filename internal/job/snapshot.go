@@ -41,9 +41,9 @@ type Snapshot struct {
 	Record *Record
 	Where  Place
 	Rev    int64
-	// created is the revision that put the key there, where that was asked for.
+	// Created is the revision that put the key there, where that was asked for.
 	Created int64
-	// hasProgress tells that a progress key may exist, so that it is not forgotten.
+	// HasProgress tells that a progress key may exist, so that it is not forgotten.
 	HasProgress bool
 }
 

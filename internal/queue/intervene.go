@@ -43,7 +43,7 @@ func (q *Core) Intervene(ctx context.Context, id string, v job.Verb, by job.By) 
 	return job.Snapshot{}, Conflict(what, errors.New("others keep changing it"))
 }
 
-// interveneOn makes one try; errMissed means that the job moved meanwhile.
+// interveneOn makes one try; ErrMissed means that the job moved meanwhile.
 func (q *Core) interveneOn(ctx context.Context, l job.Snapshot, v job.Verb, by job.By) (job.Snapshot, error) {
 	if v == job.VerbRequeue && l.Where == job.InDone && l.Record.Beside > 0 {
 		return job.Snapshot{}, fmt.Errorf("%w: its payload was larger than 1 KiB and went when it ended; enqueue it anew", job.ErrNotApplicable)
@@ -79,7 +79,7 @@ func (q *Core) interveneOn(ctx context.Context, l job.Snapshot, v job.Verb, by j
 }
 
 // Retold tries an intervention that needs what lies beside the record, again when the
-// job moved meanwhile, which try tells by errMissed.
+// job moved meanwhile, which try tells by ErrMissed.
 func (q *Core) Retold(ctx context.Context, v job.Verb, id string, by job.By, try func(job.Snapshot, job.Beside) (job.Snapshot, error)) (job.Snapshot, error) {
 	what := fmt.Sprintf("%s: job %s of %s", v, id, q.Name())
 	if err := errors.Join(by.Validate(), keyspace.ValidateName("id", id)); err != nil {

@@ -66,8 +66,8 @@ func isSuspect(r *job.Record) bool { return r.Losses >= 2 }
 // Pick chooses up to n jobs for the claimant and marks them busy, in queue order:
 // in the head window first those that rendezvous hashing gives it, then any other
 // when the processes before it had their time. Wake is when to look again although nothing changed;
-// zero means never. Each candidate must be given back with settleEntry, and with
-// leave once nothing of it runs here.
+// zero means never. Each candidate must be given back with Settle, and with
+// Leave once nothing of it runs here.
 func (x *Index) Pick(n int, a Claimant) (picked []Candidate, wake time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -175,7 +175,7 @@ func (x *Index) Settle(c Candidate, moved bool) {
 	}
 }
 
-// Refused is settleEntry for a claim that was refused, with what was found in the job's
+// Refused is Settle for a claim that was refused, with what was found in the job's
 // place. Moved tells that it is not what the index showed. Another record of the same
 // revision is of another history, of which the mirror may have no event: it is taken in
 // at once.

@@ -18,3 +18,12 @@ func Bury(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (
 func BreakClaim(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
 	return intervene(ctx, q, id, job.VerbBreak, by)
 }
+
+// intervene makes a transition on somebody's behalf.
+func intervene(ctx context.Context, q *workqueue.Queue, id string, v job.Verb, by workqueue.By) (*workqueue.Job, error) {
+	l, err := coreOf(q).Intervene(ctx, id, v, job.By(by))
+	if err != nil {
+		return nil, err
+	}
+	return jobOf(q, l), nil
+}
