@@ -129,9 +129,10 @@ func (c *checker) closing(op *Op, m *move) {
 }
 
 // noEffect: what happened was somebody else's doing. A release may be that of the
-// owner's own process behind the call.
+// owner's own process behind the call. An entry with an actor is that of somebody who
+// intervened, as with the same verb at the same moment: no owner's call leaves one.
 func (c *checker) noEffect(op *Op, m *move) {
-	if m == nil || m.name != moveOf[op.Verb] || op.Verb == Release || c.run.Partial {
+	if m == nil || m.name != moveOf[op.Verb] || op.Verb == Release || c.run.Partial || op.Token != 0 && m.entry().Actor != "" {
 		return
 	}
 	others := c.claims[claimID{op.Queue, op.ID, op.Token}]

@@ -48,6 +48,12 @@ func normal(s *story) {
 	s.claim("lost", "b")
 	s.intervene("lost", history.Break, "broken", "jobs")
 	s.intervene("lost", history.Cancel, "cancelled", "done")
+	// Its owner and somebody else cancel one job at once.
+	s.enqueue("twice")
+	s.claim("twice", "b")
+	token := s.revs["twice"]
+	s.intervene("twice", history.Cancel, "cancelled", "done")
+	s.tell(history.Op{Verb: history.Cancel, ID: "twice", Born: s.jobs["twice"].Born, Token: token, Session: sid("b"), Result: history.Refused, Why: history.Fenced})
 	s.enqueue("buried")
 	s.intervene("buried", history.Bury, "buried", "dead")
 	s.enqueue("expired")
@@ -68,7 +74,7 @@ func TestANormalHistoryPasses(t *testing.T) {
 	if err := r.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.Stats; got.Jobs != 6 || got.Done != 1 || got.Cancelled != 1 || got.Dead != 1 || got.Live != 1 || got.Expired != 1 || got.Replaced != 1 {
+	if got := r.Stats; got.Jobs != 7 || got.Done != 1 || got.Cancelled != 2 || got.Dead != 1 || got.Live != 1 || got.Expired != 1 || got.Replaced != 1 {
 		t.Errorf("got %v", got)
 	}
 	if err := history.CheckLinearizable(s.run(), history.LinearConfig{Dir: t.TempDir()}); err != nil {
