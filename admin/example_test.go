@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -120,7 +119,7 @@ func ExampleBreakClaim() {
 	}
 
 	_, err = admin.BreakClaim(ctx, q, "q3", workqueue.By{Actor: "ann"})
-	fmt.Println(errors.Is(err, workqueue.ErrNotApplicable))
+	fmt.Println(err)
 	// Output:
-	// true
+	// break a claim: job q3 of reports: not applicable to a job in this state: it is ready
 }

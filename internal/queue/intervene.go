@@ -48,10 +48,9 @@ func (q *Core) interveneOn(ctx context.Context, l job.Snapshot, v job.Verb, by j
 	if v == job.VerbRequeue && l.Where == job.InDone && l.Record.Beside > 0 {
 		return job.Snapshot{}, fmt.Errorf("%w: its payload was larger than 1 KiB and went when it ended; enqueue it anew", job.ErrNotApplicable)
 	}
-	e := job.Event{Verb: v, Now: time.Now(), Nonce: keyspace.NewNonce(), Token: job.Token(l.Rev), By: by, Delay: q.Delay()}
-	n, err := job.Transition(l.Record, l.Where, e)
+	n, err := q.Intervention(l, job.Event{Verb: v, Now: time.Now(), By: by, Delay: q.Delay()})
 	if err != nil {
-		return job.Snapshot{}, fmt.Errorf("%w: it is %s", err, l.Record.State(l.Where, e.Now, func(string, int64) bool { return true }))
+		return job.Snapshot{}, err
 	}
 	for {
 		var lease clientv3.LeaseID
@@ -119,7 +118,8 @@ func (q *Core) Intervention(l job.Snapshot, e job.Event) (job.Next, error) {
 	n, err := job.Transition(l.Record, l.Where, e)
 	if err != nil {
 		err = fmt.Errorf("%w: it is %s", job.ErrNotApplicable, l.Record.State(l.Where, e.Now, func(string, int64) bool { return true }))
-		if l.Where == job.InJobs && l.Record.Claimed() && l.Record.AtMostOnce {
+		taking := e.Verb == job.VerbEdit || e.Verb == job.VerbMove
+		if taking && l.Where == job.InJobs && l.Record.Claimed() && l.Record.AtMostOnce {
 			err = fmt.Errorf("%w, and may be started at most once", err)
 		}
 	}
