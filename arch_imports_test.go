@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 
 	"cmd/leasectl":      {"internal/leasectl"},
 	"internal/leasectl": {"workqueue", "admin", "internal/etcdkv", "internal/line", "internal/doctor", "internal/simulate"},
-	"internal/doctor":   slices.Concat(machinery, []string{"coord", "workqueue", "admin", "internal/line", "internal/leftover", inLeasectl + "escape", inLeasectl + "roles"}),
+	"internal/doctor":   slices.Concat(machinery, []string{"coord", "workqueue", "admin", "internal/job", "internal/line", "internal/leftover", inLeasectl + "escape", inLeasectl + "roles"}),
 
 	// Of leasectl, what all its nouns share, from the ground up.
 	inLeasectl + "escape":   {},
@@ -51,15 +51,15 @@ var mayImport = map[string][]string{
 	inLeasectl + "filter":   {"workqueue", inLeasectl + "exit"},
 	inLeasectl + "connect":  {"coord", "workqueue", "internal/keyspace", "internal/etcdkv", inLeasectl + "escape", inLeasectl + "contexts", inLeasectl + "exit", inLeasectl + "output"},
 	inLeasectl + "cli":      nounOf("contexts", "roles"),
-	inLeasectl + "look":     slices.Concat(nounOf(), []string{"internal/doctor"}),
+	inLeasectl + "look":     slices.Concat(nounOf(), []string{"internal/job", "internal/doctor"}),
 
 	// Its nouns. One knows another only where it shows or does what belongs to that.
 	inLeasectl + "auth":     nounOf("roles"),
 	inLeasectl + "config":   nounOf("contexts"),
 	inLeasectl + "sessions": slices.Concat(nounOf("look"), []string{"internal/leftover"}),
 	inLeasectl + "claims":   slices.Concat(nounOf("sessions", "execjob"), []string{"election", "internal/line", "internal/inside"}),
-	inLeasectl + "events":   nounOf("look"),
-	inLeasectl + "jobs":     nounOf("filter", "look", "sessions", "events"),
+	inLeasectl + "events":   slices.Concat(nounOf("look"), []string{"internal/job"}),
+	inLeasectl + "jobs":     slices.Concat(nounOf("filter", "look", "sessions", "events"), []string{"internal/job"}),
 	inLeasectl + "queues":   nounOf("filter", "look", "jobs"),
 	inLeasectl + "workers":  slices.Concat(nounOf("filter", "look", "jobs"), []string{"internal/leftover"}),
 	inLeasectl + "work":     slices.Concat(nounOf("jobs", "execjob"), []string{"internal/line"}),

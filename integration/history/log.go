@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 )
@@ -77,20 +78,12 @@ func parseLog(b []byte) (*Log, error) {
 			return nil, fmt.Errorf("line %d: no record in %s", number, text)
 		}
 	}
-	l.Ops, l.Works, l.Terms = values(ops), values(works), values(terms)
+	l.Ops, l.Works, l.Terms = slices.Collect(maps.Values(ops)), slices.Collect(maps.Values(works)), slices.Collect(maps.Values(terms))
 	for key, n := range reached {
 		l.Reached[key[1]] += n
 	}
 	l.close()
 	return l, nil
-}
-
-func values[K comparable, V any](m map[K]V) []V {
-	out := make([]V, 0, len(m))
-	for _, v := range m {
-		out = append(out, v)
-	}
-	return out
 }
 
 // close makes unknown what never returned, and puts everything in order.

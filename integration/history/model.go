@@ -32,10 +32,10 @@ func (s jobState) live() bool { return s.spot == waiting || s.spot == held || s.
 // at is the state after a step that makes no claim.
 func (s jobState) at(to spot) jobState { return jobState{to, s.token, s.tried} }
 
-// afresh is at for a job whose attempts count anew.
-func (s jobState) afresh(ok bool, to spot) []jobState {
+// afresh is waiting, where that may be, with attempts that count anew.
+func (s jobState) afresh(ok bool) []jobState {
 	s.tried = false
-	return s.when(ok, to)
+	return s.when(ok, waiting)
 }
 
 // failed is at for a job of which an attempt came to nothing.
@@ -128,7 +128,7 @@ func (s jobState) apply(in input) []jobState {
 	}
 	switch in.verb {
 	case moveEnqueue:
-		return s.afresh(!s.live() && (!in.retained || s.spot != dead), waiting)
+		return s.afresh(!s.live() && (!in.retained || s.spot != dead))
 	case moveClaim, moveReclaim:
 		// Tokens rise.
 		if s.live() && s.token < in.token {
@@ -152,7 +152,7 @@ func (s jobState) apply(in input) []jobState {
 	case moveBreak:
 		return s.either(in, s.spot == lent || s.spot == held && (in.token == 0 || mine))
 	case moveRequeue:
-		return s.afresh(s.spot == done || s.spot == dead || s.spot == waiting && s.tried, waiting)
+		return s.afresh(s.spot == done || s.spot == dead || s.spot == waiting && s.tried)
 	case moveBury:
 		return s.when(s.spot == waiting, dead)
 	case moveDelete, moveLeave:

@@ -27,6 +27,14 @@ func (q *Queue) begin(ctx context.Context, v Verb, id string) *Call {
 	return q.rec.Begin(ctx, Op{Client: q.client, Verb: v, Queue: q.Name(), ID: id})
 }
 
+// recorded makes a call about a job that is there, and records it.
+func (q *Queue) recorded(ctx context.Context, v Verb, id string, do func() (*workqueue.Job, error)) (*workqueue.Job, error) {
+	call := q.begin(ctx, v, id)
+	j, err := do()
+	call.End(err, fromJob(j))
+	return j, err
+}
+
 // named gives a job without an id one: a call whose outcome is unknown must name its
 // job.
 func (q *Queue) named(p workqueue.Params) workqueue.Params {
@@ -70,50 +78,32 @@ func (q *Queue) EnqueueBatch(ctx context.Context, items []workqueue.Params) ([]w
 
 // Cancel is [workqueue.Queue.Cancel].
 func (q *Queue) Cancel(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
-	call := q.begin(ctx, Cancel, id)
-	j, err := q.Queue.Cancel(ctx, id, by)
-	call.End(err, fromJob(j))
-	return j, err
+	return q.recorded(ctx, Cancel, id, func() (*workqueue.Job, error) { return q.Queue.Cancel(ctx, id, by) })
 }
 
 // Requeue is [workqueue.Queue.Requeue].
 func (q *Queue) Requeue(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
-	call := q.begin(ctx, Requeue, id)
-	j, err := q.Queue.Requeue(ctx, id, by)
-	call.End(err, fromJob(j))
-	return j, err
+	return q.recorded(ctx, Requeue, id, func() (*workqueue.Job, error) { return q.Queue.Requeue(ctx, id, by) })
 }
 
 // BreakClaim is [admin.BreakClaim].
 func (q *Queue) BreakClaim(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
-	call := q.begin(ctx, Break, id)
-	j, err := admin.BreakClaim(ctx, q.Queue, id, by)
-	call.End(err, fromJob(j))
-	return j, err
+	return q.recorded(ctx, Break, id, func() (*workqueue.Job, error) { return admin.BreakClaim(ctx, q.Queue, id, by) })
 }
 
 // Bury is [admin.Bury].
 func (q *Queue) Bury(ctx context.Context, id string, by workqueue.By) (*workqueue.Job, error) {
-	call := q.begin(ctx, Bury, id)
-	j, err := admin.Bury(ctx, q.Queue, id, by)
-	call.End(err, fromJob(j))
-	return j, err
+	return q.recorded(ctx, Bury, id, func() (*workqueue.Job, error) { return admin.Bury(ctx, q.Queue, id, by) })
 }
 
 // Edit is [admin.Edit].
 func (q *Queue) Edit(ctx context.Context, id string, change func(*workqueue.Params) error, by workqueue.By) (*workqueue.Job, error) {
-	call := q.begin(ctx, Edit, id)
-	j, err := admin.Edit(ctx, q.Queue, id, change, by)
-	call.End(err, fromJob(j))
-	return j, err
+	return q.recorded(ctx, Edit, id, func() (*workqueue.Job, error) { return admin.Edit(ctx, q.Queue, id, change, by) })
 }
 
 // Move is [admin.Move].
 func (q *Queue) Move(ctx context.Context, id, to string, by workqueue.By) (*workqueue.Job, error) {
-	call := q.begin(ctx, Move, id)
-	j, err := admin.Move(ctx, q.Queue, id, to, by)
-	call.End(err, fromJob(j))
-	return j, err
+	return q.recorded(ctx, Move, id, func() (*workqueue.Job, error) { return admin.Move(ctx, q.Queue, id, to, by) })
 }
 
 // Delete is [admin.Delete].

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -22,8 +21,6 @@ type jobRecord struct {
 	Owner      string              `json:"owner"`
 	OwnerRev   int64               `json:"owner_rev,string"`
 	Assigned   bool                `json:"assigned"`
-	RunAt      time.Time           `json:"run_at"`
-	Beside     int                 `json:"payload_beside"`
 	Outcome    string              `json:"outcome"`
 	LogTotal   int                 `json:"attempts_total"`
 	Attempts   []workqueue.Attempt `json:"attempts"`

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -133,7 +132,7 @@ func (c *restCheck) readSessions() {
 	for key, kv := range c.Final.KVs {
 		if p, ok := c.keys.Parse(key); ok && p.Kind == "sessions" {
 			c.sessions[p.Session] = kv
-			counts[identityOf(p.Session)]++
+			counts[keyspace.IdentityOf(p.Session)]++
 		}
 	}
 	for identity, n := range counts {
@@ -146,11 +145,6 @@ func (c *restCheck) readSessions() {
 			c.say("identity %s has no session, and its process lives", identity)
 		}
 	}
-}
-
-func identityOf(sid string) string {
-	identity, _, _ := strings.Cut(sid, ".")
-	return identity
 }
 
 // look judges one key.

@@ -28,6 +28,16 @@ type Check struct {
 	run func(context.Context, *Exam) (note string, found []*Finding, err error)
 }
 
+// eachQueue makes a check of what is looked for in each queue by itself.
+func eachQueue(check func(*Exam, *queueLook) []*Finding) func(context.Context, *Exam) (string, []*Finding, error) {
+	return func(_ context.Context, e *Exam) (note string, found []*Finding, err error) {
+		for _, q := range e.look.queuesOf() {
+			found = append(found, check(e, q)...)
+		}
+		return "", found, nil
+	}
+}
+
 // Checks lists all checks, in the order in which they are reported.
 func Checks() []*Check {
 	return []*Check{

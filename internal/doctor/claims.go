@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -75,11 +73,3 @@ func (c *claim) add(p keyspace.ParsedKey, kv *mvccpb.KeyValue) {
 
 // held tells whether somebody has the claim whose session lives.
 func (l *look) held(c *claim) bool { return c != nil && c.Owner != "" && l.lives(c.Owner, c.OwnerRev) }
-
-// sorted lists claims by name.
-func sorted(all map[string]*claim) (list []*claim) {
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, all[name])
-	}
-	return list
-}

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -28,13 +26,9 @@ type endpoint struct {
 // cluster is the state of etcd itself.
 type cluster struct {
 	endpoints []endpoint
-	// answered tells that a linearizable read was answered, unanswered why not.
-	answered   bool
-	unanswered error
+	// answered tells that a linearizable read was answered: etcd has a leader with a quorum.
+	answered bool
 }
-
-// leads tells whether etcd has a leader with a quorum.
-func (c cluster) leads() bool { return c.answered }
 
 // healthy lists the states of the endpoints that told theirs.
 func (c cluster) healthy() (found []*clientv3.StatusResponse) {
@@ -63,9 +57,7 @@ func askCluster(ctx context.Context, client *clientv3.Client) (cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*endpointTimeout)
 	defer cancel()
 	_, err := client.Get(ctx, "leasekit-doctor", clientv3.WithKeysOnly()) // need not exist, nor be permitted
-	if c.answered = err == nil || errors.Is(rpctypes.Error(err), rpctypes.ErrPermissionDenied); !c.answered {
-		c.unanswered = err
-	}
+	c.answered = err == nil || isDenied(err)
 	return c, nil
 }
 

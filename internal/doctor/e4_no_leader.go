@@ -7,7 +7,7 @@ var e4NoLeader = &Check{
 	Means: "etcd has no leader with a quorum: nothing can be read for sure, and nothing written",
 	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
 		var found []*Finding
-		if !e.cluster.leads() {
+		if !e.cluster.answered {
 			f := &Finding{
 				Severity: Error, What: "no leader", Subject: "etcd", Detail: "no read was answered; nothing under the root was checked",
 				Advice: "start enough members for a majority, or restore a backup",

@@ -2,12 +2,11 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
-	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 )
@@ -39,17 +38,17 @@ type foretold struct {
 	rev            int64
 }
 
-// refusals takes up the evidence of late writes: its leases, and whether it is of another history.
-func (l *look) refusals(keys keyspace.Keyspace) each {
-	leases := l.leases(keys)
+// refusals takes up the evidence of late writes: whether it has a lease, and whether it is of another history.
+func (l *look) refusals(q *queueLook, keys keyspace.Keyspace) each {
 	return func(kvs []*mvccpb.KeyValue) error {
 		for _, kv := range kvs {
-			var r admin.Refusal
-			p, ok := keys.Parse(string(kv.Key))
-			if ok && json.Unmarshal(kv.Value, &r) == nil && int64(r.Token) >= kv.ModRevision {
-				l.future = append(l.future, foretold{p.Queue, p.ID, string(kv.Key), r.Token, kv.ModRevision})
+			if _, ok := keys.Parse(string(kv.Key)); ok && kv.Lease == 0 {
+				l.leaseless = append(l.leaseless, kv)
+			}
+			if id, r, ok := job.RefusalIn(keys, kv); ok && int64(r.Token) >= kv.ModRevision {
+				l.future = append(l.future, foretold{q.name, id, string(kv.Key), coord.Token(r.Token), kv.ModRevision})
 			}
 		}
-		return leases(kvs)
+		return nil
 	}
 }

@@ -24,20 +24,27 @@ type repair struct {
 
 func deleteLeftover(kv *mvccpb.KeyValue) repair { return repair{leftover: kv} }
 
-// onQueue repairs a job at the revision at which it was found.
-func onQueue(queue, id string, rev int64, act func(context.Context, *workqueue.Queue, string, workqueue.By) (*workqueue.Job, error)) repair {
+// onQueue repairs something of a queue at the revision at which it was found.
+func onQueue(queue string, rev int64, act func(context.Context, *workqueue.Queue, workqueue.By) (done string, err error)) repair {
 	return repair{do: func(ctx context.Context, e *Exam, by workqueue.By) (string, error) {
 		by.Revision = rev
 		q, err := e.queue(ctx, queue)
 		if err != nil {
 			return "", err
 		}
+		return act(ctx, q, by)
+	}}
+}
+
+// onJob repairs a job at the revision at which it was found.
+func onJob(queue, id string, rev int64, act func(context.Context, *workqueue.Queue, string, workqueue.By) (*workqueue.Job, error)) repair {
+	return onQueue(queue, rev, func(ctx context.Context, q *workqueue.Queue, by workqueue.By) (string, error) {
 		j, err := act(ctx, q, id, by)
 		if err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("%s (rev %d)", escape.Job(queue, id), j.Revision), nil
-	}}
+	})
 }
 
 // forceRelease takes a lock, as long as it is the claim that was found.

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,16 +21,13 @@ func (r *Report) JSON(w io.Writer) error {
 	if err := enc.Encode(r); err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}
-	if _, err := w.Write(escape.JSON(b.Bytes())); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return write(w, string(escape.JSON(b.Bytes())))
 }
 
 // Markdown writes the report for a ticket or a page.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# leasectl doctor\n\nRoot `%s`, revision %s, %s: %s.\n", strings.ReplaceAll(escape.Text(r.Root), "`", "'"), orDash(r.Revision), r.CheckedAt.Format(time.RFC3339), r.Summary())
+	fmt.Fprintf(&b, "# leasectl doctor\n\nRoot `%s`, revision %s, %s: %s.\n", strings.ReplaceAll(escape.Text(r.Root), "`", "'"), cmp.Or(r.Revision, "-"), r.CheckedAt.Format(time.RFC3339), r.Summary())
 	if len(r.Findings) > 0 {
 		b.WriteString("\n| level | code | what | subject | detail | status | way out |\n|---|---|---|---|---|---|---|\n")
 		for _, f := range r.Findings {
@@ -39,26 +37,16 @@ func (r *Report) Markdown(w io.Writer) error {
 			}
 			row := []string{string(f.Severity), f.Code, f.What, f.Subject, f.Detail, f.Status, way}
 			for i := range row {
-				row[i] = escape.Markdown(orDash(row[i]))
+				row[i] = escape.Markdown(cmp.Or(row[i], "-"))
 			}
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
 	b.WriteString("\n| check | status | note |\n|---|---|---|\n")
 	for _, c := range r.Checks {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", c.Code, c.Status, escape.Markdown(orDash(c.Note)))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", c.Code, c.Status, escape.Markdown(cmp.Or(c.Note, "-")))
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return write(w, b.String())
 }
 
 // Nagios writes the one line of a monitoring plugin and returns its exit code: 0 ok, 1 warning, 2 critical, 3 unknown.
@@ -95,7 +83,11 @@ func NagiosLine(w io.Writer, word, text, perf string) error {
 	if perf != "" {
 		perf = " | " + perf
 	}
-	if _, err := fmt.Fprintf(w, "LEASEKIT %s - %s%s\n", word, text, perf); err != nil {
+	return write(w, fmt.Sprintf("LEASEKIT %s - %s%s\n", word, text, perf))
+}
+
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
@@ -133,8 +125,5 @@ func (r *Report) Prometheus(w io.Writer) error {
 	fmt.Fprintf(&b, "leasekit_doctor_last_run_timestamp_seconds %d\n", r.CheckedAt.Unix())
 	head("leasekit_doctor_duration_seconds", "How long leasectl doctor took.")
 	fmt.Fprintf(&b, "leasekit_doctor_duration_seconds %.3f\n", r.Took.Seconds())
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return write(w, b.String())
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/leasekit/leasekit/admin"
@@ -14,33 +13,30 @@ var j1GoneOwner = &Check{
 	Fix:   "opens the job in its old place, under a new token; one that may be started once is buried",
 	needs: []string{dirSessions, dirQueues},
 	one:   "1 job claimed by a gone session", many: "%d jobs claimed by gone sessions",
-	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
-		var found []*Finding
-		for _, q := range e.look.queuesOf() {
-			if q.config.Paused {
+	run: eachQueue(func(e *Exam, q *queueLook) (found []*Finding) {
+		if q.config.Paused {
+			return nil
+		}
+		for _, j := range q.gone {
+			why := e.look.abandoned(q, j)
+			if why == "" {
 				continue
 			}
-			for _, j := range q.gone {
-				why := e.look.abandoned(q, j)
-				if why == "" {
-					continue
-				}
-				key := q.keys.Job(j.ID)
-				f := &Finding{
-					Severity: Error, What: "claimed by a gone session", Subject: q.ref(j.ID),
-					Detail: fmt.Sprintf("%s token %s (%s)", q.ref(j.ID), j.Token, why),
-					Key:    key, Revision: decimal(j.Revision), Token: j.Token.String(), still: map[string]int64{key: j.Revision},
-					Plan:   fmt.Sprintf("requeue %s at front, new token", q.ref(j.ID)),
-					repair: onQueue(q.name, j.ID, j.Revision, admin.BreakClaim),
-				}
-				if j.AtMostOnce {
-					f.Plan = "bury " + q.ref(j.ID) + ", which may be started at most once"
-				}
-				found = append(found, f)
+			key := q.keys.Job(j.ID)
+			f := &Finding{
+				Severity: Error, What: "claimed by a gone session", Subject: q.ref(j.ID),
+				Detail: fmt.Sprintf("%s token %s (%s)", q.ref(j.ID), j.Token, why),
+				Key:    key, Revision: decimal(j.Revision), Token: j.Token.String(), still: map[string]int64{key: j.Revision},
+				Plan:   fmt.Sprintf("requeue %s at front, new token", q.ref(j.ID)),
+				repair: onJob(q.name, j.ID, j.Revision, admin.BreakClaim),
 			}
+			if j.AtMostOnce {
+				f.Plan = "bury " + q.ref(j.ID) + ", which may be started at most once"
+			}
+			found = append(found, f)
 		}
-		return "", found, nil
-	},
+		return found
+	}),
 }
 
 // abandoned tells why nobody will take a job over whose owner is gone, or nothing when somebody may.

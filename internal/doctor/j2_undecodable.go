@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"errors"
 	"strings"
 
@@ -15,23 +14,20 @@ var j2Undecodable = &Check{
 	Fix:   "moves it to dead/ with what can be read of it, else with all its bytes as the payload",
 	needs: []string{dirQueues},
 	one:   "1 undecodable record", many: "%d undecodable records",
-	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
-		var found []*Finding
-		for _, q := range e.look.queuesOf() {
-			for _, u := range q.unread {
-				if errors.Is(u.err, workqueue.ErrNewer) {
-					continue // J7
-				}
-				why := strings.TrimPrefix(u.err.Error(), workqueue.ErrUndecodable.Error()+": ")
-				found = append(found, &Finding{
-					Severity: Error, What: "undecodable record", Subject: q.ref(u.p.ID),
-					Detail: q.ref(u.p.ID) + " in " + u.p.Kind + "/ revision " + decimal(u.rev) + " (" + why + ")",
-					Key:    u.name, Revision: decimal(u.rev), still: map[string]int64{u.name: u.rev},
-					Plan:   "move " + q.ref(u.p.ID) + " to dead/",
-					repair: onQueue(q.name, u.p.ID, u.rev, admin.Salvage),
-				})
+	run: eachQueue(func(_ *Exam, q *queueLook) (found []*Finding) {
+		for _, u := range q.unread {
+			if errors.Is(u.err, workqueue.ErrNewer) {
+				continue // J7
 			}
+			why := strings.TrimPrefix(u.err.Error(), workqueue.ErrUndecodable.Error()+": ")
+			found = append(found, &Finding{
+				Severity: Error, What: "undecodable record", Subject: q.ref(u.p.ID),
+				Detail: q.ref(u.p.ID) + " in " + u.p.Kind + "/ revision " + decimal(u.rev) + " (" + why + ")",
+				Key:    u.name, Revision: decimal(u.rev), still: map[string]int64{u.name: u.rev},
+				Plan:   "move " + q.ref(u.p.ID) + " to dead/",
+				repair: onJob(q.name, u.p.ID, u.rev, admin.Salvage),
+			})
 		}
-		return "", found, nil
-	},
+		return found
+	}),
 }

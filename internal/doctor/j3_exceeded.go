@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/leasekit/leasekit/admin"
@@ -13,24 +12,21 @@ var j3Exceeded = &Check{
 	Fix:   "buries it: it is dead, and can be requeued with its counters reset",
 	needs: []string{dirQueues},
 	one:   "1 job beyond its attempts", many: "%d jobs beyond their attempts",
-	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
-		var found []*Finding
-		for _, q := range e.look.queuesOf() {
-			for _, j := range q.over {
-				n, most, of := j.Failures, j.MaxAttempts, "failures"
-				if j.Failures < j.MaxAttempts {
-					n, most, of = j.Losses, j.MaxLosses, "losses"
-				}
-				key := q.keys.Job(j.ID)
-				found = append(found, &Finding{
-					Severity: Error, What: "beyond its attempts", Subject: q.ref(j.ID),
-					Detail: fmt.Sprintf("%s revision %d (%d %s of %d)", q.ref(j.ID), j.Revision, n, of, most),
-					Key:    key, Revision: decimal(j.Revision), still: map[string]int64{key: j.Revision},
-					Plan:   "bury " + q.ref(j.ID),
-					repair: onQueue(q.name, j.ID, j.Revision, admin.Bury),
-				})
+	run: eachQueue(func(_ *Exam, q *queueLook) (found []*Finding) {
+		for _, j := range q.over {
+			n, most, of := j.Failures, j.MaxAttempts, "failures"
+			if j.Failures < j.MaxAttempts {
+				n, most, of = j.Losses, j.MaxLosses, "losses"
 			}
+			key := q.keys.Job(j.ID)
+			found = append(found, &Finding{
+				Severity: Error, What: "beyond its attempts", Subject: q.ref(j.ID),
+				Detail: fmt.Sprintf("%s revision %d (%d %s of %d)", q.ref(j.ID), j.Revision, n, of, most),
+				Key:    key, Revision: decimal(j.Revision), still: map[string]int64{key: j.Revision},
+				Plan:   "bury " + q.ref(j.ID),
+				repair: onJob(q.name, j.ID, j.Revision, admin.Bury),
+			})
 		}
-		return "", found, nil
-	},
+		return found
+	}),
 }

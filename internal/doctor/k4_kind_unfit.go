@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"context"
-
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/workqueue"
@@ -13,19 +11,16 @@ var k4KindUnfit = &Check{
 	Means: "a live job has a kind that no program of ours enqueues: too long, or with a NUL byte, as after a put by hand. leasectl work buries it, since it cannot tell its command what it works on",
 	needs: []string{dirQueues},
 	one:   "1 job of an unfit kind", many: "%d jobs of unfit kinds",
-	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
-		var found []*Finding
-		for _, q := range e.look.queuesOf() {
-			for _, j := range q.unfit {
-				found = append(found, &Finding{
-					Severity: Warning, What: "unfit kind", Subject: q.ref(j.ID), Detail: q.ref(j.ID) + ": " + keyspace.ValidateName("kind", j.Kind).Error(),
-					Revision: decimal(j.Revision), still: map[string]int64{q.keys.Job(j.ID): j.Revision},
-					Advice: "enqueue it anew under another kind, and leasectl jobs cancel " + escape.Shell(escape.Job(q.name, j.ID)),
-				})
-			}
+	run: eachQueue(func(_ *Exam, q *queueLook) (found []*Finding) {
+		for _, j := range q.unfit {
+			found = append(found, &Finding{
+				Severity: Warning, What: "unfit kind", Subject: q.ref(j.ID), Detail: q.ref(j.ID) + ": " + keyspace.ValidateName("kind", j.Kind).Error(),
+				Revision: decimal(j.Revision), still: map[string]int64{q.keys.Job(j.ID): j.Revision},
+				Advice: "enqueue it anew under another kind, and leasectl jobs cancel " + escape.Shell(escape.Job(q.name, j.ID)),
+			})
 		}
-		return "", found, nil
-	},
+		return found
+	}),
 }
 
 // fitKind tells whether a job's kind is one that can be enqueued.

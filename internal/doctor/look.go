@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -209,7 +208,7 @@ func (l *look) readSessions(ctx context.Context, r reader, keys keyspace.Keyspac
 				l.leasedTo[s.lease] = s.id
 			}
 			if !s.Opened.IsZero() {
-				l.stamps.add(identityOf(s.id), s.created, s.Opened)
+				l.stamps.add(keyspace.IdentityOf(s.id), s.created, s.Opened)
 			}
 		}
 		return nil
@@ -234,36 +233,16 @@ func (l *look) readSessions(ctx context.Context, r reader, keys keyspace.Keyspac
 	return err
 }
 
-// leases keeps what has no lease and should have one.
-func (l *look) leases(keys keyspace.Keyspace) each {
-	return func(kvs []*mvccpb.KeyValue) error {
-		for _, kv := range kvs {
-			if _, ok := keys.Parse(string(kv.Key)); ok && kv.Lease == 0 {
-				l.leaseless = append(l.leaseless, kv)
-			}
-		}
-		return nil
-	}
-}
-
-// identityOf is the part of a session id that names its process for people, with its escapes.
-func identityOf(sid string) string {
-	identity, _, _ := strings.Cut(sid, ".")
-	return identity
-}
-
 // sessionsOf lists the sessions, in the order of their ids.
-func (l *look) sessionsOf() (all []*session) {
-	for _, sid := range slices.Sorted(maps.Keys(l.sessions)) {
-		all = append(all, l.sessions[sid])
-	}
-	return all
-}
+func (l *look) sessionsOf() []*session { return sorted(l.sessions) }
 
 // queuesOf lists the queues that were read, by name.
-func (l *look) queuesOf() (all []*queueLook) {
-	for _, name := range slices.Sorted(maps.Keys(l.queues)) {
-		all = append(all, l.queues[name])
+func (l *look) queuesOf() []*queueLook { return sorted(l.queues) }
+
+// sorted lists what has names in their order.
+func sorted[T any](all map[string]T) (list []T) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, all[name])
 	}
-	return all
+	return list
 }

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -12,30 +11,26 @@ var q1NoWorker = &Check{
 	Code: "Q1", Severity: Warning,
 	Means: "jobs could be claimed, and no live worker serves their queue, or knows their kind",
 	needs: []string{dirSessions, dirQueues},
-	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
-		var found []*Finding
-		for _, q := range e.look.queuesOf() {
-			if q.config.Paused {
-				continue
-			}
-			live := 0
-			for sid := range q.workers {
-				if e.look.sessions[sid] != nil {
-					live++
-				}
-			}
-			if live == 0 {
-				found = append(found, e.unserved(q, "", func(waiting) bool { return true })...)
-				continue
-			}
-			for _, kind := range q.kindsOf() {
-				if len(e.look.serving(q, kind)) == 0 {
-					found = append(found, e.unserved(q, kind, func(w waiting) bool { return w.kind == kind })...)
-				}
+	run: eachQueue(func(e *Exam, q *queueLook) (found []*Finding) {
+		if q.config.Paused {
+			return nil
+		}
+		live := 0
+		for sid := range q.workers {
+			if e.look.sessions[sid] != nil {
+				live++
 			}
 		}
-		return "", found, nil
-	},
+		if live == 0 {
+			return e.unserved(q, "", func(waiting) bool { return true })
+		}
+		for _, kind := range q.kindsOf() {
+			if len(e.look.serving(q, kind)) == 0 {
+				found = append(found, e.unserved(q, kind, func(w waiting) bool { return w.kind == kind })...)
+			}
+		}
+		return found
+	}),
 }
 
 // unserved reports the jobs that keep selects, where there are some.

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -12,31 +11,27 @@ var q2PausedLong = &Check{
 	Code: "Q2", Severity: Warning,
 	Means: "a queue is paused for longer than --max-pause, perhaps forgotten. Where the config does not say since when, what was enqueued later tells how long it is at least",
 	needs: []string{dirQueues},
-	run: func(_ context.Context, e *Exam) (string, []*Finding, error) {
-		var found []*Finding
-		for _, q := range e.look.queuesOf() {
-			since, atLeast := e.pausedSince(q)
-			if !q.config.Paused || since.IsZero() || e.look.at.Sub(since) <= e.opts.MaxPause {
-				continue
-			}
-			f := &Finding{
-				Severity: Warning, What: fmt.Sprintf("queue %s paused %s", named(q.name), ago(e.look.at.Sub(since))), Subject: "queue/" + named(q.name),
-				Key: q.keys.Config(), Revision: decimal(q.configRev), Advice: "leasectl queues resume " + escape.Shell(q.name),
-				still: map[string]int64{q.keys.Config(): q.configRev},
-			}
-			if atLeast {
-				f.What += " or longer"
-			}
-			if q.config.Actor != "" {
-				f.Detail = "by " + q.config.Actor
-			}
-			if q.config.Reason != "" {
-				f.Detail += fmt.Sprintf(": %q", q.config.Reason)
-			}
-			found = append(found, f)
+	run: eachQueue(func(e *Exam, q *queueLook) []*Finding {
+		since, atLeast := e.pausedSince(q)
+		if !q.config.Paused || since.IsZero() || e.look.at.Sub(since) <= e.opts.MaxPause {
+			return nil
 		}
-		return "", found, nil
-	},
+		f := &Finding{
+			Severity: Warning, What: fmt.Sprintf("queue %s paused %s", named(q.name), ago(e.look.at.Sub(since))), Subject: "queue/" + named(q.name),
+			Key: q.keys.Config(), Revision: decimal(q.configRev), Advice: "leasectl queues resume " + escape.Shell(q.name),
+			still: map[string]int64{q.keys.Config(): q.configRev},
+		}
+		if atLeast {
+			f.What += " or longer"
+		}
+		if q.config.Actor != "" {
+			f.Detail = "by " + q.config.Actor
+		}
+		if q.config.Reason != "" {
+			f.Detail += fmt.Sprintf(": %q", q.config.Reason)
+		}
+		return []*Finding{f}
+	}),
 }
 
 // pausedSince is when a queue's config was written; atLeast tells that it was that, or earlier: the oldest time that

@@ -1,10 +1,10 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -23,19 +24,13 @@ type queueLook struct {
 	name string
 	keys keyspace.QueueKeys
 
-	config struct {
-		Paused bool      `json:"paused"`
-		Mode   string    `json:"mode"`
-		Actor  string    `json:"actor"`
-		Reason string    `json:"reason"`
-		At     time.Time `json:"at"`
-	}
+	config     job.QueueConfig
 	configRev  int64
 	configErr  error  // why it cannot be read, so that nothing is claimed
 	configText string // what it is then, quoted, of which a long one is cut
 	// settingsErr names the settings that nobody goes by.
 	settingsErr error
-	workers     map[string]*worker
+	workers     map[string]job.WorkerRecord
 
 	// where tells in which directories a job's records are.
 	where map[string]uint8
@@ -65,17 +60,6 @@ const (
 	inDone
 	inDead
 )
-
-// worker is a registration.
-type worker struct {
-	rev         int64
-	lease       int64
-	Kinds       []string `json:"kinds"`
-	Concurrency int      `json:"concurrency"`
-	Left        bool     `json:"left"` // its session serves the queue no more
-}
-
-func (w *worker) knows(kind string) bool { return len(w.Kinds) == 0 || slices.Contains(w.Kinds, kind) }
 
 // unread is a record that cannot be read.
 type unread struct {
@@ -108,7 +92,7 @@ func (r rank) before(o rank) bool {
 
 func newQueueLook(keys keyspace.QueueKeys) *queueLook {
 	return &queueLook{
-		name: keys.Name(), keys: keys, workers: map[string]*worker{}, where: map[string]uint8{}, ranks: map[string]rank{},
+		name: keys.Name(), keys: keys, workers: map[string]job.WorkerRecord{}, where: map[string]uint8{}, ranks: map[string]rank{},
 		held: map[string]int{}, tried: map[string]int{}, owned: map[string]ownedBy{},
 	}
 }
@@ -164,7 +148,7 @@ func (l *look) partsOf(q *queueLook, queues workqueue.Queues, keys keyspace.Keys
 	return []part{
 		{q.keys.Config(), q.addConfig},
 		{q.keys.Workers(), l.registrations(q, keys)},
-		{q.keys.RefusedWrites(), l.refusals(keys)},
+		{q.keys.RefusedWrites(), l.refusals(q, keys)},
 		{q.keys.Jobs(), records},
 		{q.keys.DeadJobs(), records},
 		{q.keys.DoneJobs(), func(kvs []*mvccpb.KeyValue) error {
@@ -198,9 +182,7 @@ func (l *look) registrations(q *queueLook, keys keyspace.Keyspace) each {
 			if !ok {
 				continue
 			}
-			w := &worker{rev: kv.ModRevision, lease: kv.Lease}
-			_ = json.Unmarshal(kv.Value, w)
-			if !w.Left {
+			if w := job.DecodeWorker(kv.Value); !w.Left {
 				q.workers[p.Session] = w
 			}
 			if kv.Lease != int64(p.Lease()) {
@@ -221,26 +203,20 @@ func quoted(value []byte) string {
 
 const maxQuoted = 1 << 10
 
-// decoded is what a record said.
-type decoded struct {
-	job *workqueue.Job
-	err error
-}
-
 // addRecords decodes a batch, on all processors, and takes up what it says.
 func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.KeyValue, keys keyspace.Keyspace) {
-	out := make([]decoded, len(kvs))
+	jobs, errs := make([]*workqueue.Job, len(kvs)), make([]error, len(kvs))
 	var wait sync.WaitGroup
-	for part := range slices.Chunk(indices(len(kvs)), max(1, (len(kvs)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))) {
+	size := max(1, (len(kvs)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+	for from := 0; from < len(kvs); from += size {
 		wait.Go(func() {
-			for _, i := range part {
-				out[i].job, out[i].err = queues.Decode(kvs[i], l.lives)
+			for i := from; i < min(from+size, len(kvs)); i++ {
+				jobs[i], errs[i] = queues.Decode(kvs[i], l.lives)
 			}
 		})
 	}
 	wait.Wait()
-	for i, d := range out {
-		kv := kvs[i]
+	for i, kv := range kvs {
 		k := key{name: string(kv.Key), rev: kv.ModRevision}
 		switch p, ok := keys.Parse(k.name); {
 		case ok && misnamed(p) != nil:
@@ -248,12 +224,12 @@ func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.K
 				l.misnamed = append(l.misnamed, k)
 			}
 			continue
-		case ok && d.err != nil:
+		case ok && errs[i] != nil:
 			k.p = p
-			q.unread = append(q.unread, unread{k, d.err})
+			q.unread = append(q.unread, unread{k, errs[i]})
 		case ok:
 			k.p = p
-			l.addJob(q, d.job, kv)
+			l.addJob(q, jobs[i], kv)
 		case l.recordsLater && !strings.HasPrefix(k.name, q.keys.DoneJobs()):
 			l.foreign = append(l.foreign, k)
 			continue
@@ -270,14 +246,6 @@ func (l *look) addRecords(q *queueLook, queues workqueue.Queues, kvs []*mvccpb.K
 			}
 		}
 	}
-}
-
-func indices(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // largeValue is half of what etcd takes in one request, and three quarters of what a transition may carry.
@@ -297,7 +265,7 @@ func (l *look) addJob(q *queueLook, j *workqueue.Job, kv *mvccpb.KeyValue) {
 	}
 	for _, a := range j.Attempts {
 		if a.Owner != "" {
-			l.stamps.add(identityOf(a.Owner), int64(a.Token), a.ClaimedAt)
+			l.stamps.add(keyspace.IdentityOf(a.Owner), int64(a.Token), a.ClaimedAt)
 		}
 	}
 	if j.EnqueuedAt.After(q.newestEnqueued) {
@@ -305,7 +273,7 @@ func (l *look) addJob(q *queueLook, j *workqueue.Job, kv *mvccpb.KeyValue) {
 	}
 	switch j.State {
 	case workqueue.StateClaimed, workqueue.StateOrphan:
-		l.stamps.add(identityOf(j.Owner), int64(j.Token), j.ClaimedAt)
+		l.stamps.add(keyspace.IdentityOf(j.Owner), int64(j.Token), j.ClaimedAt)
 		q.owned[j.ID] = ownedBy{j.Owner, kv.ModRevision}
 		q.held[j.Owner]++
 		if j.Losses > 0 {
@@ -341,7 +309,7 @@ func small(j *workqueue.Job) *workqueue.Job {
 // serving lists the live workers that know a kind.
 func (l *look) serving(q *queueLook, kind string) (sids []string) {
 	for sid, w := range q.workers {
-		if l.sessions[sid] != nil && w.knows(kind) {
+		if l.sessions[sid] != nil && w.Knows(kind) {
 			sids = append(sids, sid)
 		}
 	}
@@ -366,14 +334,9 @@ func (q *queueLook) oldest(keep func(waiting) bool) (found waiting, n int, ok bo
 
 // kindsOf lists the kinds of the jobs that could be claimed.
 func (q *queueLook) kindsOf() []string {
-	seen := map[string]bool{}
-	var kinds []string
+	kinds := map[string]bool{}
 	for _, w := range q.open {
-		if !seen[w.kind] {
-			seen[w.kind] = true
-			kinds = append(kinds, w.kind)
-		}
+		kinds[w.kind] = true
 	}
-	slices.SortFunc(kinds, cmp.Compare[string])
-	return kinds
+	return slices.Sorted(maps.Keys(kinds))
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -127,12 +128,7 @@ func (r *Report) Unknown() (codes []Result) {
 
 // Has tells whether a finding of that code is not fixed.
 func (r *Report) Has(code string) bool {
-	for _, f := range r.Findings {
-		if f.Code == code && f.Status != Fixed {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Code == code && f.Status != Fixed })
 }
 
 // Fixable lists the findings that an automatic repair may mend.

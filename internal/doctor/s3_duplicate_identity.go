@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/leasekit/leasekit/internal/keyspace"
 )
 
 var s3DuplicateIdentity = &Check{
@@ -18,7 +20,7 @@ var s3DuplicateIdentity = &Check{
 			if s.Host == "" {
 				continue
 			}
-			identity := identityOf(s.id)
+			identity := keyspace.IdentityOf(s.id)
 			if hosts[identity] == nil {
 				hosts[identity] = map[string]bool{}
 			}

@@ -36,10 +36,7 @@ func (r *Report) Text(w io.Writer, o TextOptions) error {
 	if o.Colour {
 		text = coloured(text)
 	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return write(w, text)
 }
 
 // coloured colours the words with which lines begin.
@@ -153,10 +150,7 @@ func (r *Report) Outcome(w io.Writer) error {
 	} else {
 		lines = append(lines, r.Summary())
 	}
-	if _, err := io.WriteString(w, strings.Join(lines, "\n")+"\n"); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return write(w, strings.Join(lines, "\n")+"\n")
 }
 
 // Summary counts.

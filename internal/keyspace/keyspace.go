@@ -274,6 +274,12 @@ func (p ParsedKey) Lease() int64 {
 	return int64(id)
 }
 
+// IdentityOf is the identity in a session's id, escaped as it is there.
+func IdentityOf(sid string) string {
+	identity, _, _ := strings.Cut(sid, ".")
+	return identity
+}
+
 // isSessionID tells whether s has the form <escaped identity>.<16 hex digits>.
 func isSessionID(s string) bool {
 	identity, incarnation, ok := strings.Cut(s, ".")

@@ -126,9 +126,9 @@ func (c *chronicle) strike(r *run, what kind) {
 	})
 }
 
-// mark notes something that happened.
-func (c *chronicle) mark(agent, job string, what kind) {
-	c.do(func() { c.moments = append(c.moments, moment{time.Now(), agent, job, what}) })
+// mark notes something that happened to an agent, whatever it works.
+func (c *chronicle) mark(agent string, what kind) {
+	c.do(func() { c.moments = append(c.moments, moment{time.Now(), agent, "", what}) })
 }
 
 // reach notes that a run reached its end: now its result is handed in.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,12 +62,7 @@ func (r *Report) pageSettings() []report.Setting {
 		{Name: "lease", Value: fmt.Sprintf("%g ms, %d ms in real time", float64(s.LeaseMS)/s.TimeScale, s.LeaseMS)},
 		{Name: "trials at a time", Value: strconv.Itoa(s.Parallel)},
 	}
-	var names []string
-	for name := range s.Versions {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.Versions)) {
 		settings = append(settings, report.Setting{Name: name, Value: s.Versions[name]})
 	}
 	return settings

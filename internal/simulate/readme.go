@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/leasekit/leasekit/internal/embedetcd"
@@ -115,7 +116,5 @@ func (r *Report) add(part *Report, scenario string) {
 	}
 	r.Results = append(r.Results, part.Results...)
 	r.Checks = append(r.Checks, part.Checks...)
-	for key, trials := range part.trials {
-		r.trials[key] = trials
-	}
+	maps.Copy(r.trials, part.trials)
 }

@@ -46,7 +46,7 @@ func killDispatcher(ctx context.Context, t *trial) error {
 	}
 	leaders := 0
 	t.story.do(func() { leaders, t.inFlight = len(t.story.leaders), t.assigning })
-	t.story.mark(old.n.name, "", crashed)
+	t.story.mark(old.n.name, crashed)
 	old.n.proxy.Sever()
 	old.n.once.Do(old.n.die)
 	if err := t.story.until(ctx, func() bool { return len(t.story.leaders) > leaders }); err != nil {

@@ -21,7 +21,7 @@ func (t *trial) freeze(n *node, r *run, until func(*run) bool) {
 	t.story.strike(r, frozen)
 	n.freeze()
 	t.stayAway(r, until)
-	t.story.mark(r.agent, "", woken)
+	t.story.mark(r.agent, woken)
 	n.wake()
 }
 

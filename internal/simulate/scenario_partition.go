@@ -14,7 +14,7 @@ func partition() *scenario {
 			n.proxy.Pause()
 			t.aside.Go(func() {
 				t.stayAway(r, t.story.taken)
-				t.story.mark(r.agent, "", healed)
+				t.story.mark(r.agent, healed)
 				n.proxy.Heal()
 			})
 		},

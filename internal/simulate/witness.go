@@ -86,8 +86,8 @@ func (w *witness) note(events []*clientv3.Event, at time.Time) {
 		case !ok:
 		case p.Kind == "sessions" && !put && !w.leaving:
 			w.story.truth.leaseEnded(p.Session, at)
-			w.moment(at, ownerName(p.Session), "", leaseEnded)
-		case p.Kind == "lanes" && put && w.lateOf != "" && ownerName(p.Session) == w.lateOf:
+			w.moment(at, keyspace.IdentityOf(p.Session), "", leaseEnded)
+		case p.Kind == "lanes" && put && w.lateOf != "" && keyspace.IdentityOf(p.Session) == w.lateOf:
 			lateOwner = p.Session
 		case p.Kind == "elections" && put && p.Session == "":
 			w.noteLeader(ev.Kv, at)
@@ -106,13 +106,6 @@ func (w *witness) note(events []*clientv3.Event, at time.Time) {
 
 func (w *witness) moment(at time.Time, agent, job string, what kind) {
 	w.story.moments = append(w.story.moments, moment{at, agent, job, what})
-}
-
-// ownerName is the identity in a session's or lane owner's id. Agents have names
-// that need no escape.
-func ownerName(id string) string {
-	name, _, _ := strings.Cut(id, ".")
-	return name
 }
 
 // jobRecord is what the witness reads of a job's record.
@@ -155,9 +148,9 @@ func (w *witness) noteNaive(job string, kv *mvccpb.KeyValue, at time.Time) {
 }
 
 func (w *witness) owned(job, owner, token string, at time.Time) {
-	w.moment(at, ownerName(owner), job, claimed)
+	w.moment(at, keyspace.IdentityOf(owner), job, claimed)
 	if t := w.story.truth.claimed(job, owner, token, at); t != nil {
-		w.moment(at, ownerName(owner), job, tookOver)
+		w.moment(at, keyspace.IdentityOf(owner), job, tookOver)
 	}
 }
 
@@ -183,5 +176,5 @@ func (w *witness) noteLeader(kv *mvccpb.KeyValue, at time.Time) {
 		return
 	}
 	w.story.leaders = append(w.story.leaders, leader.Owner)
-	w.moment(at, ownerName(leader.Owner), "", led)
+	w.moment(at, keyspace.IdentityOf(leader.Owner), "", led)
 }
