@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"fmt"
 	"syscall"
 )
 
@@ -16,13 +15,5 @@ func (Freeze) Name() string { return "freeze" }
 
 // Inject freezes a random process.
 func (f Freeze) Inject(_ context.Context, env *Env) (Heal, error) {
-	p, returned, err := borrowOne(env, env.Processes)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Signal(syscall.SIGSTOP); err != nil {
-		returned()
-		return nil, fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return healing(f.Name(), returned, func(context.Context) error { return p.Signal(syscall.SIGCONT) }), nil
+	return strike(env, f.Name(), syscall.SIGSTOP, func(p Process, _ context.Context) error { return p.Signal(syscall.SIGCONT) })
 }

@@ -15,10 +15,5 @@ func (f Pause) Name() string { return "pause" + f.Reach.suffix() }
 
 // Inject pauses a random place.
 func (f Pause) Inject(_ context.Context, env *Env) (Heal, error) {
-	proxies, returned, err := f.Reach.borrow(env)
-	if err != nil {
-		return nil, err
-	}
-	each(proxies, (*etcdtest.Proxy).Pause)
-	return healing(f.Name(), returned, now(func() { each(proxies, (*etcdtest.Proxy).Heal) })), nil
+	return f.Reach.until(env, f.Name(), (*etcdtest.Proxy).Pause)
 }

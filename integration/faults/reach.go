@@ -38,6 +38,16 @@ func (r Reach) borrow(env *Env) ([]*etcdtest.Proxy, func(), error) {
 	return nil, nil, ErrNotHere
 }
 
+// until does something to the proxies of a random place of that reach until it is healed.
+func (r Reach) until(env *Env, name string, do func(*etcdtest.Proxy)) (Heal, error) {
+	proxies, returned, err := r.borrow(env)
+	if err != nil {
+		return nil, err
+	}
+	each(proxies, do)
+	return healing(name, returned, now(func() { each(proxies, (*etcdtest.Proxy).Heal) })), nil
+}
+
 func (r Reach) places(env *Env) [][]*etcdtest.Proxy {
 	var places [][]*etcdtest.Proxy
 	switch r {

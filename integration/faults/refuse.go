@@ -15,10 +15,5 @@ func (f Refuse) Name() string { return "refuse" + f.Reach.suffix() }
 
 // Inject refuses the connections of a random place.
 func (f Refuse) Inject(_ context.Context, env *Env) (Heal, error) {
-	proxies, returned, err := f.Reach.borrow(env)
-	if err != nil {
-		return nil, err
-	}
-	each(proxies, (*etcdtest.Proxy).Refuse)
-	return healing(f.Name(), returned, now(func() { each(proxies, (*etcdtest.Proxy).Heal) })), nil
+	return f.Reach.until(env, f.Name(), (*etcdtest.Proxy).Refuse)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -148,10 +149,7 @@ func newSeriesView(series Series, s summary, classes bins, scale axis, unit stri
 // binViews draws every class that holds something, the fullest as high as the
 // row allows.
 func binViews(classes bins, counts []int, scale axis, row seriesView, unit string) []binView {
-	fullest := 1
-	for _, count := range counts {
-		fullest = max(fullest, count)
-	}
+	fullest := max(1, slices.Max(counts))
 	var bars []binView
 	for class, count := range counts {
 		if count == 0 {
@@ -184,9 +182,7 @@ func newPublishedView(published *float64, scale axis) *publishedView {
 	if published == nil || !measurable(*published) {
 		return nil
 	}
-	view := &publishedView{X: scale.at(*published), Label: "published " + formatNumber(*published)}
-	view.TextX, view.Anchor = distRight, "end"
-	return view
+	return &publishedView{X: scale.at(*published), TextX: distRight, Anchor: "end", Label: "published " + formatNumber(*published)}
 }
 
 func statCells(s summary, published *float64) []string {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,12 +25,11 @@ var outcomeLooks = []outcomeLook{
 }
 
 func lookOfOutcome(outcome Outcome) outcomeLook {
-	for _, look := range outcomeLooks {
-		if look.Name == string(outcome) {
-			return look
-		}
+	i := slices.IndexFunc(outcomeLooks, func(look outcomeLook) bool { return look.Name == string(outcome) })
+	if i < 0 {
+		i = len(outcomeLooks) - 1
 	}
-	return outcomeLooks[len(outcomeLooks)-1]
+	return outcomeLooks[i]
 }
 
 // kindLook is how a mark is drawn and named. Shape is a path around 0,0.
@@ -128,10 +128,8 @@ func packMarks(marks []Mark, scale axis) (views []markView, rows int) {
 
 // firstFree finds the first row that is free from x on.
 func firstFree(taken []px, x px) int {
-	for row, until := range taken {
-		if until <= x {
-			return row
-		}
+	if row := slices.IndexFunc(taken, func(until px) bool { return until <= x }); row >= 0 {
+		return row
 	}
 	return len(taken)
 }
