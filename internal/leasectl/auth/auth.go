@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -38,11 +37,7 @@ func queueRoles(a *cli.App, c *connect.Conn, queue string) ([]roles.Role, error)
 	if err := keyspace.ValidateName("queue", queue); err != nil {
 		return nil, err
 	}
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return nil, err
-	}
-	return roles.For(store.Keys(), queue, a.Settings.Identity), nil
+	return roles.For(c.Store().Keys(), queue, a.Settings.Identity), nil
 }
 
 func newAuthWhoami(a *cli.App) *cobra.Command {
@@ -254,11 +249,7 @@ func applyRoles(ctx context.Context, a *cli.App, c *connect.Conn, wanted []roles
 	for _, r := range wanted {
 		names = append(names, r.InEtcd)
 	}
-	would := ""
-	if o.DryRun {
-		would = "would "
-	}
-	a.Notef("%s: %smake or extend the roles %s", c.Where(), would, strings.Join(names, ", "))
+	a.Notef("%s: %smake or extend the roles %s", c.Where(), o.Would(), strings.Join(names, ", "))
 	for _, r := range wanted { // all of them before anything changes
 		if err := ownRole(ctx, a, c, r); err != nil {
 			return err

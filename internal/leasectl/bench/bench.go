@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,7 +232,7 @@ func percentile(samples []int64, p int) float64 {
 	if len(samples) == 0 {
 		return 0
 	}
-	samples = slices.SortedFunc(slices.Values(samples), cmp.Compare[int64])
+	samples = slices.Sorted(slices.Values(samples))
 	rank := (len(samples)*p + 99) / 100
 	return float64(samples[max(rank, 1)-1]) / 1000
 }

@@ -73,9 +73,6 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends a signal to the child.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Done is closed when the child is gone and its Lines were read.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
 // Quit closes the child's stdin, which asks it to end. It does not wait.
 func (p *Process) Quit() { p.once.Do(func() { _ = p.stdin.Close() }) }
 

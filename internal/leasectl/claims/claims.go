@@ -156,24 +156,13 @@ func readClaim(ctx context.Context, a *cli.App, s *etcdkv.Store, n claimNoun, na
 }
 
 func newClaimsLs(a *cli.App, n claimNoun, cmd *cobra.Command) *cobra.Command {
-	cmd.Args = cli.Takes()
-	cmd.Aliases = []string{"list"}
-	var o cli.ListOptions
-	o.AddFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return cli.RunList(cmd.Context(), a, o, cli.Lister[Item]{
-			View:     n.view(),
-			Prefixes: n.watched,
-			Load: func(ctx context.Context, c *connect.Conn) ([]Item, error) {
-				s, err := etcdkv.NewStore(c.Client, c.Root, nil)
-				if err != nil {
-					return nil, err
-				}
-				return listClaims(ctx, a, s, n)
-			},
-		})
-	}
-	return cmd
+	return cli.NewList(a, cmd, cli.Lister[Item]{
+		View:     n.view(),
+		Prefixes: n.watched,
+		Load: func(ctx context.Context, c *connect.Conn) ([]Item, error) {
+			return listClaims(ctx, a, c.Store(), n)
+		},
+	})
 }
 
 // Elections lists the elections that somebody leads or stands for.
@@ -204,11 +193,7 @@ func newClaimsGet(a *cli.App, n claimNoun, cmd *cobra.Command) *cobra.Command {
 			View:     n.view(),
 			Prefixes: n.watched,
 			Load: func(ctx context.Context, c *connect.Conn) ([]Item, error) {
-				s, err := etcdkv.NewStore(c.Client, c.Root, nil)
-				if err != nil {
-					return nil, err
-				}
-				st, err := readClaim(ctx, a, s, n, args[0])
+				st, err := readClaim(ctx, a, c.Store(), n, args[0])
 				return []Item{n.item(st)}, err
 			},
 		})

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/election"
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
@@ -60,11 +59,7 @@ func observe(ctx context.Context, a *cli.App, c *connect.Conn, name, format stri
 		return err
 	}
 	observing, cancel := context.WithCancel(ctx)
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		cancel()
-		return err
-	}
+	store := c.Store()
 	a.WatchPrefixes(observing, store, []string{store.Keys().Election(name)}) // which tells when history went back
 	states := e.Observe(observing)
 	defer func() {

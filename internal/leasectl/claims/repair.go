@@ -56,7 +56,8 @@ func runClaimRepair(ctx context.Context, a *cli.App, r claimRepair, name string,
 	if err != nil {
 		return err
 	}
-	return a.WithStore(ctx, func(c *connect.Conn, s *etcdkv.Store) error {
+	return a.WithEtcd(ctx, func(c *connect.Conn) error {
+		s := c.Store()
 		seen, err := readClaim(ctx, a, s, r.claimNoun, name)
 		if err != nil {
 			return err
@@ -65,11 +66,7 @@ func runClaimRepair(ctx context.Context, a *cli.App, r claimRepair, name string,
 		if err != nil {
 			return err
 		}
-		would := ""
-		if o.DryRun {
-			would = "would "
-		}
-		a.Notef("%s: %s%s %s from %s (token %d) to %s", c.Where(), would, r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
+		a.Notef("%s: %s%s %s from %s (token %d) to %s", c.Where(), o.Would(), r.verb, r.ref(name), seen.Owner, seen.Token, heirOf(to))
 		if err := a.Confirm(ctx, &o.Mutation, "Take %s from %s, which may still be running", r.ref(name), seen.Owner); err != nil || o.DryRun {
 			return err
 		}

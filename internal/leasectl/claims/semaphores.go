@@ -91,10 +91,7 @@ func semaphoreName(arg string) string { return escape.Unname(strings.TrimPrefix(
 
 // loadPermits reads the permits of one semaphore, or with NAME/NUMBER one of them.
 func loadPermits(ctx context.Context, a *cli.App, c *connect.Conn, arg string) (items []Item, err error) {
-	s, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return nil, err
-	}
+	s := c.Store()
 	ref, many := parsePermitRef(arg)
 	if many != nil {
 		ref.name = semaphoreName(arg)

@@ -64,21 +64,23 @@ func newClaimAcquire(a *cli.App, n claimNoun, cmd *cobra.Command) *cobra.Command
 		if err := keyspace.ValidateName(n.noun, name); err != nil {
 			return err
 		}
-		return sessions.WithResumed(cmd.Context(), a, session, func(ctx context.Context, c *connect.Conn, s *coord.Session) error {
-			o.until = time.Now().Add(o.timeout)
-			if o.timeout > 0 {
-				defer connect.WatchOver(ctx, c, a.Notef)()
-			}
-			o.claim = func(s *coord.Session, _ string, permits int) holdable { return n.claim(s, name, permits) }
-			h, err := acquire(ctx, a, s, args[0], &o)
-			if err != nil {
-				return err
-			}
-			item := n.acquired(name, session, h)
-			if format == output.Name {
-				return a.PrintLine(item.Ref)
-			}
-			return output.PrintJSON(a.Out, item)
+		return a.WithEtcd(cmd.Context(), func(c *connect.Conn) error {
+			return sessions.Resume(cmd.Context(), a, c, session, func(ctx context.Context, s *coord.Session) error {
+				o.until = time.Now().Add(o.timeout)
+				if o.timeout > 0 {
+					defer connect.WatchOver(ctx, c, a.Notef)()
+				}
+				o.claim = func(s *coord.Session, _ string, permits int) holdable { return n.claim(s, name, permits) }
+				h, err := acquire(ctx, a, s, args[0], &o)
+				if err != nil {
+					return err
+				}
+				item := n.acquired(name, session, h)
+				if format == output.Name {
+					return a.PrintLine(item.Ref)
+				}
+				return output.PrintJSON(a.Out, item)
+			})
 		})
 	}
 	cmd.Flags().StringVar(&session, "session", "", "acquire for session `S`, as session open printed it")
@@ -124,7 +126,8 @@ func runClaimStep(ctx context.Context, a *cli.App, step claimStep, name string, 
 	if err != nil {
 		return err
 	}
-	return a.WithStore(ctx, func(c *connect.Conn, store *etcdkv.Store) error {
+	return a.WithEtcd(ctx, func(c *connect.Conn) error {
+		store := c.Store()
 		bounded, cancel := a.Bounded(ctx)
 		defer cancel()
 		st, err := step.find(store, bounded, name, token)
@@ -141,15 +144,10 @@ func runClaimStep(ctx context.Context, a *cli.App, step claimStep, name string, 
 			if err == nil {
 				err = step.do(h, ctx)
 			}
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case format == output.JSON:
-				return output.PrintJSON(a.Out, claimSteppedItem{name, token.String(), step.past})
-			case format == output.Name:
-				return a.PrintLine(step.ref(name))
 			}
-			return a.PrintLine(step.ref(name) + " " + step.past)
+			return a.PrintDone(format, claimSteppedItem{name, token.String(), step.past}, step.ref(name), step.ref(name)+" "+step.past)
 		})
 	})
 }

@@ -5,21 +5,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/workqueue"
 )
-
-// WithStore connects, calls f with the store of the root, and closes the connection again.
-func (a *App) WithStore(ctx context.Context, f func(*connect.Conn, *etcdkv.Store) error) error {
-	return a.WithEtcd(ctx, func(c *connect.Conn) error {
-		store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-		if err != nil {
-			return err
-		}
-		return f(c, store)
-	})
-}
 
 // WithQueue connects, opens a queue, calls f, and closes both again.
 func (a *App) WithQueue(ctx context.Context, name string, f func(*connect.Conn, *workqueue.Queue) error) error {

@@ -77,6 +77,16 @@ func (a *App) WatchPrinter(o ListOptions) (output.Printer, error) {
 	return p, nil
 }
 
+// NewList completes a verb without arguments that prints a list.
+func NewList[T any](a *App, cmd *cobra.Command, l Lister[T]) *cobra.Command {
+	var o ListOptions
+	o.AddFlags(cmd)
+	cmd.Aliases = []string{"list"}
+	cmd.Args = Takes()
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return RunList(cmd.Context(), a, o, l) }
+	return cmd
+}
+
 // RunList prints the list, and with --watch what changes in it from then on.
 func RunList[T any](ctx context.Context, a *App, o ListOptions, l Lister[T]) error {
 	return runItems(ctx, a, o, l, output.PrintList[T])
@@ -113,10 +123,7 @@ func runItems[T any](ctx context.Context, a *App, o ListOptions, l Lister[T], pr
 // watchItems prints all items and then each one that is new or has changed. Changes are seen through a watch; bursts of
 // them are looked at together.
 func watchItems[T any](ctx context.Context, a *App, c *connect.Conn, p output.Printer, l Lister[T]) error {
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return err
-	}
+	store := c.Store()
 	ctx, stop := a.WhileRead(ctx)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)

@@ -33,6 +33,14 @@ func (m *Mutation) AddTracelessFlags(f *pflag.FlagSet) {
 	f.BoolVar(&m.DryRun, "dry-run", false, "say what would be done, and change nothing")
 }
 
+// Would begins what is told of a change: with --dry-run it is one that is not made.
+func (m *Mutation) Would() string {
+	if m.DryRun {
+		return "would "
+	}
+	return ""
+}
+
 // Confirm asks a yes-or-no question on stderr before something that is hard to take back. It returns nil for yes, a
 // usage error where nobody can be asked, a plain error for no, and the cause of a ctx that ended meanwhile.
 func (a *App) Confirm(ctx context.Context, m *Mutation, format string, args ...any) error {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -54,12 +53,11 @@ func (a *App) Denied(ctx context.Context, c *connect.Conn, err error) error {
 	if _, try := exit.Explain(err); try != exit.TryGrant || !exit.EtcdIs(rpctypes.ErrPermissionDenied)(err) {
 		return err
 	}
-	store, serr := etcdkv.NewStore(c.Client, c.Root, nil)
 	g, gerr := a.Granted(context.WithoutCancel(ctx), c)
-	if serr != nil || gerr != nil || g.User == "" {
+	if gerr != nil || g.User == "" {
 		return err
 	}
-	keys, n := store.Keys(), a.Need
+	keys, n := c.Store().Keys(), a.Need
 	i := slices.IndexFunc(Abilities, func(b ability) bool { return b.Verb == n.verb })
 	role := Abilities[i].Role
 	lacks := g.Lacks(n.permissions(keys, role, a.Settings.Identity))

@@ -7,7 +7,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -21,10 +20,7 @@ func (a *App) knownQueue(ctx context.Context, c *connect.Conn, name string) (boo
 	if err := keyspace.ValidateName("queue", name); err != nil {
 		return false, err
 	}
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return false, err
-	}
+	store := c.Store()
 	ctx, cancel := a.Bounded(ctx)
 	defer cancel()
 	resp, err := store.Get(ctx, store.Keys().Queue(name).Prefix(), clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())

@@ -93,10 +93,18 @@ func (a *App) PasswordPrompt() func(ctx context.Context, user string) (string, e
 
 // PrintLine writes one line to stdout.
 func (a *App) PrintLine(line string) error {
-	if _, err := fmt.Fprintln(a.Out, escape.Text(line)); err != nil {
-		return fmt.Errorf("write output: %w", err)
+	return output.Write(a.Out, escape.Text(line)+"\n")
+}
+
+// PrintDone prints what a verb has done: the item in JSON, the name of what it was done to, or a line.
+func (a *App) PrintDone(format string, item any, name, line string) error {
+	switch format {
+	case output.JSON:
+		return output.PrintJSON(a.Out, item)
+	case output.Name:
+		return a.PrintLine(name)
 	}
-	return nil
+	return a.PrintLine(line)
 }
 
 // Colourful reports whether colours may go to w: as --color says, else only to a terminal, and not against NO_COLOR or a

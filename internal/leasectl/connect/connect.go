@@ -13,6 +13,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 
+	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -34,6 +36,15 @@ func (c *Conn) Where() string {
 		return "context " + c.Context + " (" + at + ")"
 	}
 	return at
+}
+
+// Store is a new store of the root, which Open has checked. Each knows of etcd's history what it has read itself.
+func (c *Conn) Store() *etcdkv.Store {
+	s, err := etcdkv.NewStore(c.Client, c.Root, nil)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }
 
 // Queues are all queues under the root, to look at.
@@ -60,6 +71,9 @@ func (c *Conn) Close() error {
 // Open returns a client of the target that has answered. It returns, with an answer or with the reason of each endpoint,
 // within the dial timeout. The client outlives ctx.
 func Open(ctx context.Context, t *Target) (*Conn, error) {
+	if _, err := keyspace.New(t.Root); err != nil {
+		return nil, err
+	}
 	client, err := Dial(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("connect to etcd: %w", err)

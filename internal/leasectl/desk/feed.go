@@ -52,7 +52,8 @@ type topDesk struct {
 }
 
 func withDesk(ctx context.Context, a *cli.App, f func(*topDesk) error) error {
-	return a.WithStore(ctx, func(c *connect.Conn, store *etcdkv.Store) error {
+	return a.WithEtcd(ctx, func(c *connect.Conn) error {
+		store := c.Store()
 		d := &topDesk{c: c, store: store, notes: &noteBox{}, changed: make(chan struct{}, 1), rewound: make(chan struct{}, 1)}
 		quiet := *a
 		quiet.Err = d.notes

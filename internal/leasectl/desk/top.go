@@ -112,10 +112,7 @@ func runTopOnce(ctx context.Context, a *cli.App, format string) error {
 		if format == output.SVG {
 			return m.Picture(a.Out)
 		}
-		if _, err := fmt.Fprintln(a.Out, m.Frame()); err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
-		return nil
+		return output.Write(a.Out, m.Frame()+"\n")
 	})
 }
 
@@ -180,11 +177,10 @@ func topWorker(w look.Worker) top.Worker {
 }
 
 func topJob(i jobs.Item) top.Job {
-	t := top.Job{
+	return top.Job{
 		Queue: i.Queue, ID: i.ID, Kind: i.Kind, State: string(i.State), Attempt: fmt.Sprintf("%d/%d", i.Attempt, i.MaxAttempts),
 		Owner: i.Owner, Enqueued: i.EnqueuedAt, Claimed: i.ClaimedAt, Error: output.LastLine(i.LastError()),
 	}
-	return t
 }
 
 func topEvent(e events.Event) top.Event {

@@ -284,23 +284,21 @@ type doctorCheck struct {
 }
 
 func newDoctorChecks(a *cli.App) *cobra.Command {
-	var columns []string
-	var noHeaders bool
+	var o cli.ListOptions
 	cmd := &cobra.Command{
 		Use:     "checks",
 		Short:   "List the codes of doctor, and what they mean",
 		Example: "  leasectl doctor checks\n  leasectl doctor checks -o json",
 		Args:    cli.Takes(),
 		RunE: func(*cobra.Command, []string) error {
-			p, err := a.Printer(cli.ListOptions{Columns: columns, NoHeaders: noHeaders})
+			p, err := a.Printer(o)
 			if err != nil {
 				return err
 			}
 			return output.PrintList(p, doctorCheckView, doctorCheckItems())
 		},
 	}
-	cmd.Flags().StringSliceVar(&columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
-	cmd.Flags().BoolVar(&noHeaders, "no-headers", false, "leave out the line of headings")
+	o.AddStaticFlags(cmd)
 	return cmd
 }
 

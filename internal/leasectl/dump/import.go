@@ -81,11 +81,7 @@ func runImport(ctx context.Context, a *cli.App, path string, o importOptions) er
 		in = f
 	}
 	return a.WithEtcd(ctx, func(c *connect.Conn) error {
-		would := ""
-		if o.DryRun {
-			would = "would "
-		}
-		a.Notef("%s: %simport the jobs in %s", c.Where(), would, path)
+		a.Notef("%s: %simport the jobs in %s", c.Where(), o.Would(), path)
 		if err := a.Confirm(ctx, &o.Mutation, "Import the jobs in %s into %s", path, c.Where()); err != nil {
 			return err
 		}

@@ -55,7 +55,8 @@ Types of events: ` + wrapList(Types, 4) + `.`,
 			if err != nil {
 				return err
 			}
-			return a.WithStore(cmd.Context(), func(c *connect.Conn, store *etcdkv.Store) error {
+			return a.WithEtcd(cmd.Context(), func(c *connect.Conn) error {
+				store := c.Store()
 				ctx, stop := a.WhileRead(cmd.Context())
 				defer stop()
 				defer connect.WatchOver(ctx, c, a.Notef)()
@@ -68,8 +69,7 @@ Types of events: ` + wrapList(Types, 4) + `.`,
 	f.StringSliceVar(&o.types, "type", nil, "only events of `TYPE`[,TYPE...]")
 	f.Int64Var(&o.since, "since-rev", 0, "begin with what revision `REV` did (default: what comes)")
 	f.IntVar(&o.limit, "limit", 0, "end after `N` events")
-	f.StringSliceVar(&o.Columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
-	f.BoolVar(&o.NoHeaders, "no-headers", false, "leave out the line of headings")
+	o.AddStaticFlags(cmd)
 	return cmd
 }
 
@@ -243,5 +243,3 @@ func (e Event) Subject() string {
 	}
 	return ""
 }
-
-func tokenOf(kv *mvccpb.KeyValue) string { return strconv.FormatInt(kv.ModRevision, 10) }

@@ -1,12 +1,15 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/look"
@@ -48,9 +51,6 @@ type keyChange struct {
 // created tells that the key was not there before.
 func (c keyChange) created() bool { return c.now != nil && c.now.CreateRevision == c.now.ModRevision }
 
-// unknown tells that what was before cannot be told any more.
-func (c keyChange) unknown() bool { return c.now != nil && c.old == nil && !c.created() }
-
 // eventsOf tells what one revision did, of the keys that it changed, in their order. It asks nothing of etcd.
 func eventsOf(keys keyspace.Keyspace, rev int64, changes []keyChange) (events []Event) {
 	told := map[string]bool{}
@@ -69,10 +69,7 @@ func eventsOf(keys keyspace.Keyspace, rev int64, changes []keyChange) (events []
 			told[job] = true
 			e = eventOfJob(keys, rev, p, changes)
 		case "refused":
-			if r, ok := DecodeRefusal(valueOf(c.now)); ok {
-				fenced := OfRefusal(p.Queue, p.ID, r)
-				e = &fenced
-			}
+			e = OfRefusal(keys, p.Queue, c.now)
 		case "progress":
 			e = progressEvent(p, c)
 		case "config":
@@ -94,13 +91,6 @@ func eventsOf(keys keyspace.Keyspace, rev int64, changes []keyChange) (events []
 	return events
 }
 
-func valueOf(kv *mvccpb.KeyValue) []byte {
-	if kv == nil {
-		return nil
-	}
-	return kv.Value
-}
-
 // eventOfJob takes what the revision did to all records of one job.
 func eventOfJob(keys keyspace.Keyspace, rev int64, job keyspace.ParsedKey, changes []keyChange) *Event {
 	var before, after Places
@@ -118,7 +108,7 @@ func eventOfJob(keys keyspace.Keyspace, rev int64, job keyspace.ParsedKey, chang
 		case err != nil && now:
 			err = nil // it is repaired
 		}
-		unknown = unknown || c.unknown() && now && !old
+		unknown = unknown || now && !old && c.old == nil && !c.created() // what was before cannot be told any more
 		if err != nil {
 			return &Event{Type: evUnreadable, Queue: job.Queue, ID: job.ID, Detail: err.Error()}
 		}
@@ -164,20 +154,10 @@ func configEvent(p keyspace.ParsedKey, c keyChange) *Event {
 	if c.now == nil {
 		return &Event{Type: evConfigured, Queue: p.Queue, Detail: "config deleted"}
 	}
-	type config struct {
-		Paused bool      `json:"paused"`
-		Mode   string    `json:"mode"`
-		Actor  string    `json:"actor"`
-		Reason string    `json:"reason"`
-		At     time.Time `json:"at"`
-		SetBy  string    `json:"set_by"`
-		SetAt  time.Time `json:"set_at"`
-	}
-	var old, now config
 	var oldSet, nowSet workqueue.Config
-	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
-	_ = json.Unmarshal(c.now.Value, &now)
-	_, _ = oldSet.ReadSettings(valueOf(c.old)), nowSet.ReadSettings(c.now.Value)
+	old, _ := job.DecodeConfig(c.old.GetValue()) // what cannot be read counts as empty
+	now, _ := job.DecodeConfig(c.now.Value)
+	_, _ = oldSet.ReadSettings(c.old.GetValue()), nowSet.ReadSettings(c.now.Value)
 	e := &Event{Type: evConfigured, Queue: p.Queue, Actor: now.Actor, Detail: now.Reason}
 	switch {
 	case now.Paused && !old.Paused:
@@ -185,18 +165,11 @@ func configEvent(p keyspace.ParsedKey, c keyChange) *Event {
 	case old.Paused && !now.Paused:
 		e.Type, e.Time = evResumed, now.At
 	case now.Mode != old.Mode:
-		e.Actor, e.Time, e.Detail = now.SetBy, now.SetAt, "mode "+orDefault(now.Mode, "claim")
+		e.Actor, e.Time, e.Detail = now.SetBy, now.SetAt, "mode "+cmp.Or(now.Mode, job.ModeClaim)
 	case nowSet != oldSet:
 		e.Actor, e.Time, e.Detail = now.SetBy, now.SetAt, look.SettingsText(nowSet)
 	}
 	return e
-}
-
-func orDefault(text, instead string) string {
-	if text == "" {
-		return instead
-	}
-	return text
 }
 
 // comeAndGo is a session that comes or goes; that it changes what it says is no event.
@@ -232,12 +205,12 @@ func holderEvent(p keyspace.ParsedKey, c keyChange, noun, taken, free string) *E
 		Reason string    `json:"reason"`
 	}
 	var old, now holder
-	_ = json.Unmarshal(valueOf(c.old), &old) // what cannot be read counts as empty
-	_ = json.Unmarshal(valueOf(c.now), &now)
+	_ = json.Unmarshal(c.old.GetValue(), &old) // what cannot be read counts as empty
+	_ = json.Unmarshal(c.now.GetValue(), &now)
 	e := &Event{Name: escape.Ref(noun, p.Name)}
 	switch {
 	case now.Owner != "" && now.Owner != old.Owner:
-		e.Type, e.Time, e.Token = taken, now.Since, tokenOf(c.now)
+		e.Type, e.Time, e.Token = taken, now.Since, strconv.FormatInt(c.now.ModRevision, 10)
 		e.by(now.Owner, "")
 	case now.Owner == "" && old.Owner != "":
 		e.Type = free

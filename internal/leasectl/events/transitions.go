@@ -1,14 +1,17 @@
 package events
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/admin"
-	"github.com/leasekit/leasekit/internal/leasectl/look"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -43,7 +46,7 @@ func (e *Event) At(rev int64) {
 func (e *Event) by(session, actor string) {
 	e.Session, e.Actor = session, actor
 	if actor == "" {
-		e.Actor = look.IdentityOf(session)
+		e.Actor = keyspace.IdentityOf(session)
 	}
 }
 
@@ -133,7 +136,7 @@ func (e *Event) over(j *workqueue.Job, fromNothing bool) {
 	}
 	e.attempt(last)
 	if e.Type == evDone {
-		e.Detail = fmt.Sprintf("result %d B, %s", len(j.Result), output.OrDash(output.TookBetween(last.ClaimedAt, last.EndedAt)))
+		e.Detail = fmt.Sprintf("result %d B, %s", len(j.Result), cmp.Or(output.TookBetween(last.ClaimedAt, last.EndedAt), "-"))
 	}
 	if last.Reason != "" {
 		e.Detail = last.Reason
@@ -237,9 +240,16 @@ func differences(old, now *workqueue.Job) (names []string) {
 	return names
 }
 
-// OfRefusal is a late write that was refused.
-func OfRefusal(queue, id string, r admin.Refusal) Event {
-	e := Event{Type: evFenced, Time: r.At, Queue: queue, ID: id, Token: r.Token.String(), Attempt: r.Attempt, Detail: "late " + r.Verb + " refused"}
+// OfRefusal is a late write that was refused, by the evidence that is kept of it; nil without any.
+func OfRefusal(keys keyspace.Keyspace, queue string, kv *mvccpb.KeyValue) *Event {
+	if kv == nil {
+		return nil
+	}
+	id, r, ok := job.RefusalIn(keys, kv)
+	if !ok {
+		return nil
+	}
+	e := &Event{Type: evFenced, Time: r.At, Queue: queue, ID: id, Token: coord.Token(r.Token).String(), Attempt: r.Attempt, Detail: "late " + r.Verb + " refused"}
 	e.by(r.Owner, "")
 	if r.Size > 0 {
 		e.Detail += fmt.Sprintf(", result %d B", r.Size)
@@ -253,10 +263,4 @@ func (e Event) Clock() string {
 		return ""
 	}
 	return e.Time.UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
-// DecodeRefusal reads the evidence of a refused write.
-func DecodeRefusal(value []byte) (r admin.Refusal, ok bool) {
-	err := json.Unmarshal(value, &r)
-	return r, err == nil && r.Verb != ""
 }

@@ -88,7 +88,7 @@ func Repeats(j *workqueue.Job) (n int) {
 // Merge puts events that were found elsewhere into those of a log: one that says the same gives its revision, any
 // other stands where its revision, or else its time, wants it. Both are oldest first.
 func Merge(log, found []Event) []Event {
-	merged := append([]Event(nil), log...)
+	merged := slices.Clone(log)
 	for _, e := range found {
 		if i := sameEvent(merged, e); i >= 0 {
 			if merged[i].Rev == 0 {
@@ -99,23 +99,19 @@ func Merge(log, found []Event) []Event {
 			}
 			continue
 		}
-		at := len(merged)
-		for i, m := range merged {
-			if m.Rev > 0 && e.Rev > 0 && m.Rev > e.Rev || (m.Rev == 0 || e.Rev == 0) && m.Time.After(e.Time) {
-				at = i
-				break
-			}
+		at := slices.IndexFunc(merged, func(m Event) bool {
+			return m.Rev > 0 && e.Rev > 0 && m.Rev > e.Rev || (m.Rev == 0 || e.Rev == 0) && m.Time.After(e.Time)
+		})
+		if at < 0 {
+			at = len(merged)
 		}
-		merged = append(merged[:at], append([]Event{e}, merged[at:]...)...)
+		merged = slices.Insert(merged, at, e)
 	}
 	return merged
 }
 
 func sameEvent(events []Event, e Event) int {
-	for i, m := range events {
-		if m.Type == e.Type && m.Time.Equal(e.Time) && m.Attempt == e.Attempt && !e.Time.IsZero() && (m.Rev == 0 || e.Rev == 0 || m.Rev == e.Rev) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(events, func(m Event) bool {
+		return m.Type == e.Type && m.Time.Equal(e.Time) && m.Attempt == e.Attempt && !e.Time.IsZero() && (m.Rev == 0 || e.Rev == 0 || m.Rev == e.Rev)
+	})
 }

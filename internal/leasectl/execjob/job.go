@@ -149,10 +149,5 @@ func (j Job) Unfit() (keys []string) {
 
 func isJobVar(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
-	for _, v := range jobVars {
-		if name == v {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(jobVars, name)
 }

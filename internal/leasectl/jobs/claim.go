@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
@@ -98,10 +97,7 @@ func printClaim(a *cli.App, format string, claim *workqueue.Claim, session strin
 // claimFor claims a job for a session that lives without a process, and leaves it so.
 func claimFor(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue, session string, wait time.Duration) (claim *workqueue.Claim, err error) {
 	err = sessions.Resume(ctx, a, c, session, func(ctx context.Context, s *coord.Session) error {
-		store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-		if err != nil {
-			return err
-		}
+		store := c.Store()
 		keys := store.Keys().Queue(q.Name())
 		if wait > 0 {
 			defer connect.WatchOver(ctx, c, a.Notef)()

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,14 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/admin"
-	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/coord"
+	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/events"
 	"github.com/leasekit/leasekit/internal/leasectl/filter"
-	"github.com/leasekit/leasekit/internal/leasectl/look"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -58,11 +59,8 @@ leasectl jobs get.`,
 }
 
 // readRefusal reads the last late write for a job that was refused, nil without one.
-func readRefusal(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRef) (*admin.Refusal, error) {
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return nil, err
-	}
+func readRefusal(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRef) (*job.Refusal, error) {
+	store := c.Store()
 	ctx, cancel := a.Bounded(ctx)
 	defer cancel()
 	key := store.Keys().Queue(ref.Queue).Refused(ref.ID)
@@ -73,7 +71,7 @@ func readRefusal(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRe
 	if len(resp.Kvs) == 0 {
 		return nil, nil
 	}
-	r, ok := events.DecodeRefusal(resp.Kvs[0].Value)
+	_, r, ok := job.RefusalIn(store.Keys(), resp.Kvs[0])
 	if !ok {
 		return nil, nil // evidence that cannot be read is none
 	}
@@ -81,13 +79,13 @@ func readRefusal(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRe
 }
 
 // jobSheet describes a job; whole leaves nothing of what it carries out.
-func jobSheet(j *workqueue.Job, refusal *admin.Refusal, now time.Time, whole bool) *output.Sheet {
+func jobSheet(j *workqueue.Job, refusal *job.Refusal, now time.Time, whole bool) *output.Sheet {
 	most := previewBytes
 	if whole {
 		most = math.MaxInt
 	}
 	s := &output.Sheet{}
-	s.Line("Job", "%s    kind %s    priority %d    created %s", cli.TextOf(j), output.OrDash(j.Kind), j.Priority, output.Ago(j.EnqueuedAt, now))
+	s.Line("Job", "%s    kind %s    priority %d    created %s", cli.TextOf(j), cmp.Or(j.Kind, "-"), j.Priority, output.Ago(j.EnqueuedAt, now))
 	s.Line("State", "%s", stateText(j, now))
 	if j.Owner != "" {
 		s.Line("Claim", "token %s    attempt %d (%d of %d failures)    claimed %s by %s",
@@ -109,7 +107,7 @@ func jobSheet(j *workqueue.Job, refusal *admin.Refusal, now time.Time, whole boo
 	}
 	s.Table("Attempts", attemptRows(j, now))
 	if refusal != nil {
-		s.Line("Fenced", "late %s by %s under token %s refused %s", refusal.Verb, refusal.Owner, refusal.Token, output.Ago(refusal.At, now))
+		s.Line("Fenced", "late %s by %s under token %s refused %s", refusal.Verb, refusal.Owner, coord.Token(refusal.Token), output.Ago(refusal.At, now))
 	}
 	var trace []string
 	for _, name := range slices.Sorted(maps.Keys(j.Trace)) {
@@ -183,7 +181,7 @@ func attemptRows(j *workqueue.Job, now time.Time) (rows [][]string) {
 	if j.State == workqueue.StateOrphan {
 		doing = "running? no heartbeat"
 	}
-	return append(rows, []string{fmt.Sprintf("#%d", j.Attempt), look.IdentityOf(j.Owner), "token " + j.Token.String(), "", doing, "", output.Since(j.ClaimedAt)})
+	return append(rows, []string{fmt.Sprintf("#%d", j.Attempt), keyspace.IdentityOf(j.Owner), "token " + j.Token.String(), "", doing, "", output.Since(j.ClaimedAt)})
 }
 
 // nextForJob are the commands that fit the job's state.

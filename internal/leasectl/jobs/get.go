@@ -47,16 +47,20 @@ that are no text are base64 in payload_base64 and so on.`,
 var detailColumns = jobColumns(func(d jobDetail) *Item { return &d.Item })
 
 func loadJob(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRef) ([]jobDetail, error) {
-	q, err := a.OpenQueue(ctx, c, ref.Queue, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = q.Close() }() // nothing was written
-	j, err := Get(ctx, a, q, ref)
+	j, err := getAlone(ctx, a, c, ref)
 	if err != nil {
 		return nil, err
 	}
 	return []jobDetail{detailOf(j)}, nil
+}
+
+// getAlone is Get on a queue that is opened for it.
+func getAlone(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRef) (j *workqueue.Job, err error) {
+	err = a.OnQueue(ctx, c, ref.Queue, func(q *workqueue.Queue) error {
+		j, err = Get(ctx, a, q, ref)
+		return err
+	})
+	return j, err
 }
 
 // Get reads one job, whole.

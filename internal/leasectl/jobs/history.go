@@ -57,9 +57,7 @@ all that reaches.`,
 			})
 		},
 	}
-	f := cmd.Flags()
-	f.StringSliceVar(&o.Columns, "columns", nil, "print the columns `NAME`[,NAME...], in this order")
-	f.BoolVar(&o.NoHeaders, "no-headers", false, "leave out the line of headings")
+	o.AddStaticFlags(cmd)
 	return cmd
 }
 
@@ -100,10 +98,7 @@ func (h jobHistory) print(p output.Printer) error {
 	if err := output.PrintRows(p, historyView, h.Items); err != nil || p.Format != output.Table && p.Format != output.Wide {
 		return err
 	}
-	if _, err := fmt.Fprintln(p.W, "source: "+h.Source.Text); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return output.Write(p.W, "source: "+h.Source.Text+"\n")
 }
 
 // loadHistory puts together what record, old revisions and evidence tell.
@@ -111,10 +106,7 @@ func loadHistory(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRe
 	if err := keyspace.ValidateName("id", ref.ID); err != nil {
 		return jobHistory{}, err
 	}
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return jobHistory{}, err
-	}
+	store := c.Store()
 	w := &walk{store: store, keys: store.Keys().Queue(ref.Queue), id: ref.ID}
 	if err := w.back(ctx); err != nil {
 		return jobHistory{}, fmt.Errorf("read the history of %s: %w", ref.Name(), err)
@@ -217,10 +209,8 @@ func (w *walk) read(ctx context.Context, rev int64) (p events.Places, made int64
 }
 
 func (w *walk) refused(kv *mvccpb.KeyValue) {
-	if r, ok := events.DecodeRefusal(kv.Value); ok {
-		e := events.OfRefusal(w.keys.Name(), w.id, r)
-		e.At(kv.ModRevision)
-		w.refusal = &e
+	if w.refusal = events.OfRefusal(w.store.Keys(), w.keys.Name(), kv); w.refusal != nil {
+		w.refusal.At(kv.ModRevision)
 	}
 }
 

@@ -125,12 +125,7 @@ func listJobs(ctx context.Context, a *cli.App, c *connect.Conn, s filter.Selecti
 
 // findJob is a list of one job, if it is there and matches.
 func findJob(ctx context.Context, a *cli.App, c *connect.Conn, ref cli.JobRef, matches func(*workqueue.Job) bool) ([]Item, error) {
-	q, err := a.OpenQueue(ctx, c, ref.Queue, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = q.Close() }() // nothing was written
-	j, err := Get(ctx, a, q, ref)
+	j, err := getAlone(ctx, a, c, ref)
 	switch {
 	case errors.Is(err, workqueue.ErrNotFound) || err == nil && !matches(j):
 		return nil, nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -106,10 +105,7 @@ const samplesShown = 3
 // Find lists the jobs once; what is counted, shown and acted on is that.
 func Find(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue, r Repair, m Many) (Found, error) {
 	f := Found{counts: map[workqueue.State]int{}, left: map[workqueue.State]int{}}
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return f, err
-	}
+	store := c.Store()
 	bounded, cancel := a.Bounded(ctx)
 	defer cancel()
 	at, err := store.Get(bounded, store.Keys().Queue(m.Queue).Config())

@@ -126,11 +126,7 @@ func runRepair(ctx context.Context, a *cli.App, r Repair, ref cli.JobRef, o repa
 		if o.revision != 0 {
 			rev = o.revision // the library refuses when that is not the one seen
 		}
-		would := ""
-		if o.DryRun {
-			would = "would "
-		}
-		a.Notef("%s: %s%s %s%s (%s, revision %d)", c.Where(), would, r.verb, ref.Name(), r.object, standing(seen), seen.Revision)
+		a.Notef("%s: %s%s %s%s (%s, revision %d)", c.Where(), o.Would(), r.verb, ref.Name(), r.object, standing(seen), seen.Revision)
 		if err := r.check(seen, rev); err != nil {
 			return r.hinted(ref, err)
 		}

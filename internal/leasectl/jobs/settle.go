@@ -76,31 +76,22 @@ func runStep(ctx context.Context, a *cli.App, ref cli.JobRef, token coord.Token,
 		if err != nil {
 			return cli.About(ref, err)
 		}
-		return output.Told(ref.Name()+" "+s.past, printStep(a, format, ref, token, s))
+		done := ref.Name() + " " + s.past
+		return output.Told(done, a.PrintDone(format, steppedItem{ref.ID, ref.Queue, token.String(), s.past}, ref.Name(), done))
 	})
 }
 
-func printStep(a *cli.App, format string, ref cli.JobRef, token coord.Token, s step) error {
-	switch format {
-	case output.JSON:
-		return output.PrintJSON(a.Out, steppedItem{ref.ID, ref.Queue, token.String(), s.past})
-	case output.Name:
-		return a.PrintLine(ref.Name())
-	}
-	return a.PrintLine(ref.Name() + " " + s.past)
-}
-
 // readBody reads what a step is given on stdin; a terminal gives nothing.
-func readBody(a *cli.App, what string, limit int) ([]byte, error) {
+func readBody(a *cli.App, what string) ([]byte, error) {
 	if output.IsTerminal(a.In) {
 		return nil, nil
 	}
-	b, err := io.ReadAll(io.LimitReader(a.In, int64(limit)+1))
+	b, err := io.ReadAll(io.LimitReader(a.In, workqueue.MaxResult+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the %s from stdin: %w", what, err)
 	}
-	if len(b) > limit {
-		return nil, exit.Usagef("", "the %s on stdin is larger than %d bytes", what, limit)
+	if len(b) > workqueue.MaxResult {
+		return nil, exit.Usagef("", "the %s on stdin is larger than %d bytes", what, workqueue.MaxResult)
 	}
 	return b, nil
 }
@@ -116,7 +107,7 @@ terminal. The job is done when this exits with 0, once, however often it is call
 		Example: `  echo ok | leasectl jobs complete mail/welcome-7 --token 918250 --nonce 5f1c...
   leasectl jobs complete mail/welcome-7 --token "$TOKEN" --nonce "$NONCE" </dev/null`,
 	}, &o, func() (step, error) {
-		result, err := readBody(a, "result", workqueue.MaxResult)
+		result, err := readBody(a, "result")
 		return step{"complete", "completed", func(ctx context.Context, c *workqueue.Claim) error { return c.Complete(ctx, result) }}, err
 	})
 }
@@ -159,7 +150,7 @@ attempts are used up.
 func newNote(a *cli.App, verb, past string, cmd *cobra.Command, keep func(*workqueue.Claim, context.Context, []byte) error) *cobra.Command {
 	var o cli.Proof
 	return newStep(a, cmd, &o, func() (step, error) {
-		b, err := readBody(a, verb, workqueue.MaxResult) // the library knows the limit of notes
+		b, err := readBody(a, verb) // the library knows the limit of notes
 		return step{verb, past, func(ctx context.Context, c *workqueue.Claim) error { return keep(c, ctx, b) }}, err
 	})
 }
@@ -196,9 +187,7 @@ func newJobsRelease(a *cli.App) *cobra.Command {
 		Able: func(j *workqueue.Job) bool {
 			return j.State == workqueue.StateClaimed || j.State == workqueue.StateOrphan
 		},
-		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-			return admin.BreakClaim(ctx, q, id, by)
-		},
+		do: admin.BreakClaim,
 	}, &cobra.Command{})
 	cmd := newStep(a, &cobra.Command{
 		Use:   "release QUEUE/ID --token N | --break-claim",

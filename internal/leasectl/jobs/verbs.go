@@ -21,9 +21,11 @@ var Retry = Repair{
 	bulk:  true,
 	Spare: func(j *workqueue.Job) bool { return j.State != workqueue.StateDead },
 	Able:  func(j *workqueue.Job) bool { return j.State == workqueue.StateRetry || !j.State.Live() },
-	do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-		return q.Requeue(ctx, id, by)
-	},
+	do:    requeue,
+}
+
+func requeue(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
+	return q.Requeue(ctx, id, by)
 }
 
 func newJobsRetry(a *cli.App) *cobra.Command {
@@ -58,9 +60,7 @@ func newJobsRequeue(a *cli.App) *cobra.Command {
 		past: "requeued",
 		bulk: true, Spare: payloadGone,
 		Able: func(j *workqueue.Job) bool { return !j.State.Live() },
-		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-			return q.Requeue(ctx, id, by)
-		},
+		do:   requeue,
 	}, &cobra.Command{
 		Use:   "requeue QUEUE/ID | --queue QUEUE --state STATE...",
 		Short: "Bring back jobs that are dead, done or cancelled",
@@ -159,8 +159,6 @@ func Deletion(force bool) Repair {
 		verb: "delete", past: "deleted", breaks: force, bulk: true, hint: claimedHint("delete"),
 		Able:   func(j *workqueue.Job) bool { return j.Owner == "" || force },
 		severe: func(j *workqueue.Job) bool { return j.State == workqueue.StateDead || j.State.Live() },
-		do: func(ctx context.Context, q *workqueue.Queue, id string, by workqueue.By) (*workqueue.Job, error) {
-			return admin.Delete(ctx, q, id, by)
-		},
+		do:     admin.Delete,
 	}
 }

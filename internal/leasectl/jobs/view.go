@@ -11,7 +11,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -149,11 +148,7 @@ func addLeaseTimes(ctx context.Context, a *cli.App, c *connect.Conn, items []Ite
 	if !slices.ContainsFunc(items, func(i Item) bool { return i.Owner != "" }) {
 		return nil
 	}
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return err
-	}
-	sessions, _, err := look.ReadSessions(ctx, store)
+	sessions, _, err := look.ReadSessions(ctx, c.Store())
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -87,10 +86,7 @@ type awaited struct {
 // awaitState waits until the job is in one of the states, or over, and returns it. It watches etcd, and outlasts its
 // troubles.
 func awaitState(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue, w awaited) (*workqueue.Job, error) {
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return nil, err
-	}
+	store := c.Store()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var over <-chan time.Time

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -56,15 +55,9 @@ func sessionOf(keys keyspace.Keyspace, kv *mvccpb.KeyValue) (info Session, ok bo
 	_ = json.Unmarshal(kv.Value, &info)
 	info.ID, info.Lease, info.createRev, info.rev = p.Session, clientv3.LeaseID(kv.Lease), kv.CreateRevision, kv.ModRevision
 	if info.Identity == "" {
-		info.Identity = IdentityOf(info.ID)
+		info.Identity = keyspace.IdentityOf(info.ID)
 	}
 	return info, true
-}
-
-// IdentityOf is the identity in a session's ID, escaped as it is there.
-func IdentityOf(sid string) string {
-	identity, _, _ := strings.Cut(sid, ".")
-	return identity
 }
 
 // LeaseHex is a lease ID as etcdctl prints it.

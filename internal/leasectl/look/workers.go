@@ -3,7 +3,6 @@ package look
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
+	"github.com/leasekit/leasekit/internal/job"
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -63,10 +64,7 @@ const (
 // ReadWorkers reads all sessions, what they serve, and what they own, given the queues that were counted; nothing of
 // their leases: see AddLeases.
 func ReadWorkers(ctx context.Context, a *cli.App, c *connect.Conn, queues []Queue) ([]Worker, error) {
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return nil, err
-	}
+	store := c.Store()
 	sessions, _, err := ReadSessions(ctx, store)
 	if err != nil {
 		return nil, err
@@ -91,7 +89,7 @@ func ReadWorkers(ctx context.Context, a *cli.App, c *connect.Conn, queues []Queu
 		for sid, wq := range served {
 			w := found[sid]
 			if w == nil { // gone; only its claims tell of it
-				w = &Worker{Name: IdentityOf(sid), Session: sid, State: WorkerLost, Revision: "0"}
+				w = &Worker{Name: keyspace.IdentityOf(sid), Session: sid, State: WorkerLost, Revision: "0"}
 				found[sid] = w
 				order = append(order, sid)
 			}
@@ -176,12 +174,7 @@ func readRegistrations(ctx context.Context, s *etcdkv.Store, queues []Queue) ([]
 
 // registrationOf reads a registration; serves is false for a session that goes on, and serves the queue no more.
 func registrationOf(queue string, value []byte) (registered workerQueue, serves bool) {
-	var r struct {
-		Kinds       []string `json:"kinds"`
-		Concurrency int      `json:"concurrency"`
-		Left        bool     `json:"left"`
-	}
-	_ = json.Unmarshal(value, &r) // what cannot be read takes nothing
+	r := job.DecodeWorker(value)
 	if r.Kinds == nil {
 		r.Kinds = []string{}
 	}

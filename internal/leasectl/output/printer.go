@@ -4,6 +4,7 @@ package output
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -122,8 +123,8 @@ func PrintRows[T any](p Printer, v View[T], items []T) error {
 
 func printNames[T any](w io.Writer, v View[T], items []T) error {
 	for _, item := range items {
-		if _, err := fmt.Fprintln(w, escape.Text(v.Name(item))); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		if err := Write(w, escape.Text(v.Name(item))+"\n"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -136,8 +137,8 @@ func PrintLines[T any](w io.Writer, items []T) error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.Write(b); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		if err := Write(w, string(b)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -163,8 +164,8 @@ func cells[T any](p Printer, columns []Column[T], items []T, clean func(string) 
 
 func printTable[T any](p Printer, columns []Column[T], items []T) error {
 	for _, line := range aligned(cells(p, columns, items, OneCell)) {
-		if _, err := fmt.Fprintln(p.W, line); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		if err := Write(p.W, line+"\n"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -204,10 +205,7 @@ func printCSV[T any](p Printer, columns []Column[T], items []T) error {
 
 // OneCell keeps a row in one line and an empty cell visible to tools that split at spaces.
 func OneCell(text string) string {
-	if text = escape.Text(text); text == "" {
-		return "-"
-	}
-	return text
+	return cmp.Or(escape.Text(text), "-")
 }
 
 // inertCell keeps a spreadsheet from taking what stands in a job for a formula.
@@ -225,10 +223,7 @@ func PrintJSON(w io.Writer, value any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(b); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return Write(w, string(b))
 }
 
 // EncodeJSON is value and a newline. What a terminal would obey is escaped in it.
@@ -257,7 +252,12 @@ func PrintYAML(w io.Writer, value any) error {
 	if !bytes.Equal(escape.JSON(text), text) {
 		text = b
 	}
-	if _, err := w.Write(text); err != nil {
+	return Write(w, string(text))
+}
+
+// Write writes text as it is.
+func Write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil

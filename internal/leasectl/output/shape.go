@@ -111,10 +111,7 @@ func PrintText(w io.Writer, text string) error {
 		}
 		text = strings.Join(lines, "\n")
 	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return Write(w, text)
 }
 
 // Shaper stands between a verb that prints JSON and stdout.

@@ -49,8 +49,8 @@ func (s *Sheet) print(w io.Writer) error {
 		wide = max(wide, len(r[0]))
 	}
 	for _, r := range s.rows {
-		if _, err := fmt.Fprintf(w, "%-*s  %s\n", wide, r[0], r[1]); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		if err := Write(w, fmt.Sprintf("%-*s  %s\n", wide, r[0], r[1])); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -101,14 +101,6 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// OrDash is the text, or what stands for none.
-func OrDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
 // Why is a reason behind a sentence, nothing without one.
 func Why(why string) string {
 	if why == "" {

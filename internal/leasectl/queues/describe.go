@@ -3,7 +3,6 @@ package queues
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -108,7 +107,7 @@ func (d queueDetail) next() []string {
 	if d.Dead > 0 {
 		next = append(next, "leasectl jobs ls "+name+" --state dead")
 	}
-	return slices.Clip(next)
+	return next
 }
 
 // setText is who set the mode or the settings last.

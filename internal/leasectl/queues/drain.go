@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasekit/leasekit/admin"
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -67,12 +66,8 @@ func runDrain(ctx context.Context, a *cli.App, queue string, m cli.Mutation, tim
 		if err != nil {
 			return configHint(err)
 		}
-		would := ""
-		if m.DryRun {
-			would = "would "
-		}
 		a.Notef("%s: %sdrain queue %s (paused %s, %d running, config revision %d)",
-			c.Where(), would, queue, output.YesNo(s.Paused), s.Jobs[workqueue.StateClaimed], s.Revision)
+			c.Where(), m.Would(), queue, output.YesNo(s.Paused), s.Jobs[workqueue.StateClaimed], s.Revision)
 		if m.DryRun {
 			return nil
 		}
@@ -109,10 +104,7 @@ func pauseToDrain(ctx context.Context, a *cli.App, q *workqueue.Queue, s admin.S
 
 // awaitIdle waits until no job of a paused queue runs.
 func awaitIdle(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Queue) (item drainItem, err error) {
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return item, err
-	}
+	store := c.Store()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	keys := store.Keys()
@@ -148,17 +140,12 @@ func awaitIdle(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueue.Qu
 }
 
 func printDrained(a *cli.App, format string, item drainItem) error {
-	switch {
-	case format == output.JSON:
-		return output.PrintJSON(a.Out, item)
-	case !item.Drained:
+	if !item.Drained && format != output.JSON {
 		return nil
-	case format == output.Name:
-		return a.PrintLine(escape.Ref("queue", item.Queue))
 	}
 	line := escape.Ref("queue", item.Queue) + " drained"
 	if item.Orphans > 0 {
 		line += fmt.Sprintf(" (%s waits for a new owner)", output.Count(item.Orphans, "orphan"))
 	}
-	return a.PrintLine(line)
+	return a.PrintDone(format, item, escape.Ref("queue", item.Queue), line)
 }

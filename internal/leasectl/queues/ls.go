@@ -12,8 +12,7 @@ import (
 )
 
 func newQueuesLs(a *cli.App) *cobra.Command {
-	var o cli.ListOptions
-	cmd := &cobra.Command{
+	return cli.NewList(a, &cobra.Command{
 		Use:   "ls",
 		Short: "List the queues with what is in them",
 		Long: `List the queues under the root. CLAIMED counts orphans too. OLDEST is the age of
@@ -25,19 +24,12 @@ show.`,
 		Example: `  leasectl queues ls
   leasectl queues ls -o wide
   leasectl queues ls -o json`,
-		Aliases: []string{"list"},
-		Args:    cli.Takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.RunList(cmd.Context(), a, o, cli.Lister[look.Queue]{
-				View: look.QueueView,
-				Load: func(ctx context.Context, c *connect.Conn) ([]look.Queue, error) {
-					items, _, err := look.ReadQueues(ctx, a, c)
-					return items, err
-				},
-				Prefixes: func(keys keyspace.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
-			})
+	}, cli.Lister[look.Queue]{
+		View: look.QueueView,
+		Load: func(ctx context.Context, c *connect.Conn) ([]look.Queue, error) {
+			items, _, err := look.ReadQueues(ctx, a, c)
+			return items, err
 		},
-	}
-	o.AddFlags(cmd)
-	return cmd
+		Prefixes: func(keys keyspace.Keyspace) []string { return []string{keys.Queues(), keys.Sessions()} },
+	})
 }

@@ -75,40 +75,37 @@ The mode and settings are set by a command each.`,
 }
 
 func newQueuesPause(a *cli.App) *cobra.Command {
-	var m cli.Mutation
-	cmd := &cobra.Command{
+	return newQueueChange(a, &cobra.Command{
 		Use:   "pause QUEUE",
 		Short: "Stop claiming from a queue",
 		Long: `Stop claiming from a queue: once this returns, no worker claims a job from it.
 Jobs that run go on. Enqueuing goes on too. A queue can be paused before its first
 job; a note on stderr says that there is nothing in it.`,
 		Example: `  leasectl queues pause mail --reason "smtp is down"`,
-		Args:    cli.Takes("QUEUE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runQueueChange(cmd.Context(), a, args[0], m, queueChange{
-				what: "pause", past: "paused",
-				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Pause(ctx, by) },
-			})
-		},
-	}
-	m.AddFlags(cmd.Flags())
-	return cmd
+	}, queueChange{
+		what: "pause", past: "paused",
+		do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Pause(ctx, by) },
+	})
 }
 
 func newQueuesResume(a *cli.App) *cobra.Command {
-	var m cli.Mutation
-	cmd := &cobra.Command{
+	return newQueueChange(a, &cobra.Command{
 		Use:     "resume QUEUE",
 		Short:   "Claim from a paused queue again",
 		Long:    "Claim from a paused queue again. Exit code 3 means that there is no such queue.",
 		Example: `  leasectl queues resume mail`,
-		Args:    cli.Takes("QUEUE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runQueueChange(cmd.Context(), a, args[0], m, queueChange{
-				what: "resume", past: "resumed", known: true,
-				do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Resume(ctx, by) },
-			})
-		},
+	}, queueChange{
+		what: "resume", past: "resumed", known: true,
+		do: func(ctx context.Context, q *workqueue.Queue, by workqueue.By) error { return q.Resume(ctx, by) },
+	})
+}
+
+// newQueueChange completes a verb that makes one change.
+func newQueueChange(a *cli.App, cmd *cobra.Command, change queueChange) *cobra.Command {
+	var m cli.Mutation
+	cmd.Args = cli.Takes("QUEUE")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return runQueueChange(cmd.Context(), a, args[0], m, change)
 	}
 	m.AddFlags(cmd.Flags())
 	return cmd
@@ -130,12 +127,8 @@ func runQueueChange(ctx context.Context, a *cli.App, name string, m cli.Mutation
 		if err != nil {
 			return configHint(err)
 		}
-		would := ""
-		if m.DryRun {
-			would = "would "
-		}
 		a.Notef("%s: %s%s queue %s (mode %s, paused %s, config revision %d)",
-			c.Where(), would, change.what, name, s.Mode, output.YesNo(s.Paused), s.Revision)
+			c.Where(), m.Would(), change.what, name, s.Mode, output.YesNo(s.Paused), s.Revision)
 		if change.settings {
 			noteSettings(a, s)
 		}

@@ -13,7 +13,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -40,22 +39,17 @@ found by their keys, so that no right beyond reading the root is needed.`,
 func leasePrefixes(keys keyspace.Keyspace) []string { return []string{keys.Root()} }
 
 func newLeasesLs(a *cli.App) *cobra.Command {
-	var o cli.ListOptions
-	cmd := &cobra.Command{
+	return cli.NewList(a, &cobra.Command{
 		Use:   "ls",
 		Short: "List the leases with what is left of them",
 		Long: `List the leases that keys under the root hang on, with what is left of them and what
 was granted. An ID is in hex, as etcdctl takes it.`,
 		Example: `  leasectl leases ls
   leasectl leases ls -o json | jq -r '.items[].lease'`,
-		Aliases: []string{"list"},
-		Args:    cli.Takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.RunList(cmd.Context(), a, o, cli.Lister[leaseItem]{View: leaseView, Load: func(ctx context.Context, c *connect.Conn) ([]leaseItem, error) { return readLeases(ctx, a, c) }, Prefixes: leasePrefixes})
-		},
-	}
-	o.AddFlags(cmd)
-	return cmd
+	}, cli.Lister[leaseItem]{
+		View: leaseView, Prefixes: leasePrefixes,
+		Load: func(ctx context.Context, c *connect.Conn) ([]leaseItem, error) { return readLeases(ctx, a, c) },
+	})
 }
 
 func newLeasesGet(a *cli.App) *cobra.Command {
@@ -76,18 +70,8 @@ etcdctl print it, or in decimal, as etcd's JSON has it.`,
 			return cli.RunItem(cmd.Context(), a, o, cli.Lister[leaseItem]{
 				View: leaseView, Prefixes: leasePrefixes,
 				Load: func(ctx context.Context, c *connect.Conn) ([]leaseItem, error) {
-					items, err := readLeases(ctx, a, c)
-					if err != nil {
-						return nil, err
-					}
-					for _, id := range ids {
-						for _, l := range items {
-							if l.Lease == look.LeaseHex(id) {
-								return []leaseItem{l}, nil
-							}
-						}
-					}
-					return nil, &exit.Error{Code: exit.NotFound, Err: fmt.Errorf("no key under %s hangs on lease %s", c.Root, args[0]), Try: "leasectl leases ls"}
+					l, err := findLease(ctx, a, c, args[0], ids)
+					return []leaseItem{l}, err
 				},
 			})
 		},
@@ -128,10 +112,7 @@ const maxSample = 20
 // readLeases finds the leases by their keys: etcd's own list of leases is denied to everybody but root as soon as a
 // lease holds a key that is not ours.
 func readLeases(ctx context.Context, a *cli.App, c *connect.Conn) ([]leaseItem, error) {
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return nil, err
-	}
+	store := c.Store()
 	keys := store.Keys()
 	prefixes := []string{keys.Sessions(), keys.Lanes(), keys.Locks(), keys.Elections(), keys.Semaphores()}
 	names, err := c.Queues().Names(ctx)

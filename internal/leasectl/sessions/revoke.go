@@ -53,19 +53,12 @@ func runRevoke(ctx context.Context, a *cli.App, name string, ids []clientv3.Leas
 		if err != nil {
 			return err
 		}
-		store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-		if err != nil {
-			return err
-		}
+		store := c.Store()
 		key, created, err := anchorOf(ctx, store, l)
 		if err != nil {
 			return err
 		}
-		would := ""
-		if m.DryRun {
-			would = "would "
-		}
-		a.Notef("%s: %srevoke lease %s (%s %s, %s, %ds of %ds left)", c.Where(), would, l.Lease, l.Kind, l.Owner, output.Count(l.Keys, "key"), l.TTLLeft, l.TTL)
+		a.Notef("%s: %srevoke lease %s (%s %s, %s, %ds of %ds left)", c.Where(), m.Would(), l.Lease, l.Kind, l.Owner, output.Count(l.Keys, "key"), l.TTLLeft, l.TTL)
 		if m.DryRun {
 			return nil
 		}
@@ -78,13 +71,7 @@ func runRevoke(ctx context.Context, a *cli.App, name string, ids []clientv3.Leas
 		if _, err := leftover.EndLease(ctx, store, key, created); err != nil {
 			return err
 		}
-		switch format {
-		case output.JSON:
-			return output.PrintJSON(a.Out, l)
-		case output.Name:
-			return a.PrintLine("lease/" + l.Lease)
-		}
-		return a.PrintLine(fmt.Sprintf("lease/%s revoked (%s %s, %s)", l.Lease, l.Kind, l.Owner, output.Count(l.Keys, "key")))
+		return a.PrintDone(format, l, "lease/"+l.Lease, fmt.Sprintf("lease/%s revoked (%s %s, %s)", l.Lease, l.Kind, l.Owner, output.Count(l.Keys, "key")))
 	})
 }
 

@@ -71,7 +71,7 @@ by default); -o json shows the granted one, in seconds.`,
 }
 
 func newSessionKeepalive(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	return newSessionStep(a, (*coord.Session).Leave, &cobra.Command{ // resuming has renewed it
 		Use:   "keepalive SESSION",
 		Short: "Renew a session once",
 		Long: `Renew a session once: it lives for its TTL from now. Call it at least every third
@@ -79,41 +79,34 @@ of the TTL. Exit code 5 means that the session is gone: stop what was claimed un
 it, since others may have begun.`,
 		Example: `  leasectl session keepalive "$S"
   while leasectl session keepalive "$S" >/dev/null; do sleep 3; done &`,
-		Args: cli.Takes("SESSION"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] == "" {
-				return exit.Usagef("S=$(leasectl session open)", "SESSION is empty: a name that a script forgot would be a new session")
-			}
-			return withSession(cmd.Context(), a, coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
-				if err := s.Leave(ctx); err != nil { // resuming has renewed it
-					return err
-				}
-				return printSession(a, format, s)
-			})
-		},
-	}
+	})
 }
 
 func newSessionClose(a *cli.App) *cobra.Command {
-	return &cobra.Command{
+	return newSessionStep(a, (*coord.Session).Close, &cobra.Command{
 		Use:   "close SESSION",
 		Short: "End a session at once",
 		Long: `End a session at once. Close its jobs first: one that it still owns becomes an
 orphan, which the next worker takes over and counts as a loss.`,
 		Example: `  leasectl session close "$S"`,
-		Args:    cli.Takes("SESSION"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if args[0] == "" {
-				return exit.Usagef("S=$(leasectl session open)", "SESSION is empty: a name that a script forgot would be a new session")
+	})
+}
+
+// newSessionStep completes a verb that does one thing with a session that is there.
+func newSessionStep(a *cli.App, do func(*coord.Session, context.Context) error, cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cli.Takes("SESSION")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if args[0] == "" {
+			return exit.Usagef("S=$(leasectl session open)", "SESSION is empty: a name that a script forgot would be a new session")
+		}
+		return withSession(cmd.Context(), a, coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
+			if err := do(s, ctx); err != nil {
+				return err
 			}
-			return withSession(cmd.Context(), a, coord.SessionConfig{Resume: args[0]}, func(ctx context.Context, format string, s *coord.Session) error {
-				if err := s.Close(ctx); err != nil {
-					return err
-				}
-				return printSession(a, format, s)
-			})
-		},
+			return printSession(a, format, s)
+		})
 	}
+	return cmd
 }
 
 // withSession opens or resumes a session and calls f, which must end it in one way or the other.
@@ -140,13 +133,6 @@ func sessionGone(err error) error {
 		return err
 	}
 	return &exit.Error{Code: exit.Conflict, Err: err, Try: "leasectl session open"}
-}
-
-// WithResumed connects and calls f with a session that lives without a process, and leaves it so.
-func WithResumed(ctx context.Context, a *cli.App, session string, f func(context.Context, *connect.Conn, *coord.Session) error) error {
-	return a.WithEtcd(ctx, func(c *connect.Conn) error {
-		return Resume(ctx, a, c, session, func(ctx context.Context, s *coord.Session) error { return f(ctx, c, s) })
-	})
 }
 
 // Resume calls f with a session that lives without a process, under a context that ends with it, and leaves it so.

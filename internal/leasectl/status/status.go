@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/claims"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
@@ -105,11 +104,7 @@ func loadStatus(ctx context.Context, a *cli.App, c *connect.Conn) (statusItem, e
 	if err != nil {
 		return st, err
 	}
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return st, err
-	}
-	elections, err := claims.Elections(ctx, a, store)
+	elections, err := claims.Elections(ctx, a, c.Store())
 	if err != nil {
 		return st, err
 	}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
-	"github.com/leasekit/leasekit/internal/leasectl/look"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 )
 
@@ -84,7 +84,7 @@ func (st statusItem) workerLine(now time.Time) string {
 		if l.Gone {
 			gone = " gone"
 		}
-		leaders = append(leaders, fmt.Sprintf("%s=%s (%s%s)", l.Name, look.IdentityOf(l.Owner), strings.TrimSuffix(output.Ago(l.Since, now), " ago"), gone))
+		leaders = append(leaders, fmt.Sprintf("%s=%s (%s%s)", l.Name, keyspace.IdentityOf(l.Owner), strings.TrimSuffix(output.Ago(l.Since, now), " ago"), gone))
 	}
 	if leaders == nil {
 		leaders = []string{"none"}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/leasekit/leasekit/admin"
 	"github.com/leasekit/leasekit/coord"
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
 	"github.com/leasekit/leasekit/internal/leasectl/escape"
@@ -174,11 +173,7 @@ func noteObstacles(ctx context.Context, a *cli.App, c *connect.Conn, q *workqueu
 	if stats.Mode != workqueue.ModeDispatch {
 		return
 	}
-	store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-	if err != nil {
-		return
-	}
-	st, err := line.LeadershipState(ctx, store, q.DispatcherElection())
+	st, err := line.LeadershipState(ctx, c.Store(), q.DispatcherElection())
 	if err == nil && (st.Owner == "" || st.OwnerGone) {
 		log.line("queue %s is in mode dispatch and nobody dispatches it; try: leasectl dispatch %s", q.Name(), escape.Shell(q.Name()))
 	}

@@ -74,23 +74,16 @@ func runEvict(ctx context.Context, a *cli.App, name string, m cli.Mutation, rev 
 		if err != nil {
 			return err
 		}
-		store, err := etcdkv.NewStore(c.Client, c.Root, nil)
-		if err != nil {
-			return err
-		}
+		store := c.Store()
 		key, err := evictable(ctx, store, w, rev)
 		if err != nil {
 			return err
-		}
-		would := ""
-		if m.DryRun {
-			would = "would "
 		}
 		lease := "lease " + w.Lease
 		if key.Lease == 0 {
 			lease = "no lease"
 		}
-		a.Notef("%s: %send session %s (%s, %s, revision %s, %s)", c.Where(), would, w.Session, w.State, lease, w.Revision, output.Count(w.Busy, "job"))
+		a.Notef("%s: %send session %s (%s, %s, revision %s, %s)", c.Where(), m.Would(), w.Session, w.State, lease, w.Revision, output.Count(w.Busy, "job"))
 		if m.DryRun {
 			return nil
 		}
@@ -233,15 +226,10 @@ func (e *eviction) open(ctx context.Context, q *workqueue.Queue, ref cli.JobRef)
 }
 
 func printEvicted(a *cli.App, format string, item evictItem) error {
-	switch format {
-	case output.JSON:
-		return output.PrintJSON(a.Out, item)
-	case output.Name:
-		return a.PrintLine("worker/" + escape.WordCell(item.Session))
-	}
-	line := fmt.Sprintf("worker/%s evicted (%s released", escape.WordCell(item.Session), output.Count(len(item.Released), "job"))
+	name := "worker/" + escape.WordCell(item.Session)
+	line := fmt.Sprintf("%s evicted (%s released", name, output.Count(len(item.Released), "job"))
 	if item.Taken > 0 {
 		line += fmt.Sprintf(", %d taken over by others or over by then", item.Taken)
 	}
-	return a.PrintLine(line + ")")
+	return a.PrintDone(format, item, name, line+")")
 }

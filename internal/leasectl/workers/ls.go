@@ -13,8 +13,7 @@ import (
 )
 
 func newWorkersLs(a *cli.App) *cobra.Command {
-	var o cli.ListOptions
-	cmd := &cobra.Command{
+	return cli.NewList(a, &cobra.Command{
 		Use:   "ls",
 		Short: "List the sessions with what they serve and own",
 		Long: `List the sessions with what they serve and own. BUSY is jobs of concurrency; TTL what is
@@ -26,16 +25,10 @@ gone, and what it owns are orphans.`,
 		Example: `  leasectl workers ls
   leasectl workers ls -o wide
   leasectl workers ls -w`,
-		Aliases: []string{"list"},
-		Args:    cli.Takes(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.RunList(cmd.Context(), a, o, cli.Lister[look.Worker]{
-				View: look.WorkerView, Load: func(ctx context.Context, c *connect.Conn) ([]look.Worker, error) { return loadWorkers(ctx, a, c) }, Prefixes: workerPrefixes,
-			})
-		},
-	}
-	o.AddFlags(cmd)
-	return cmd
+	}, cli.Lister[look.Worker]{
+		View: look.WorkerView, Prefixes: workerPrefixes,
+		Load: func(ctx context.Context, c *connect.Conn) ([]look.Worker, error) { return loadWorkers(ctx, a, c) },
+	})
 }
 
 func workerPrefixes(keys keyspace.Keyspace) []string { return []string{keys.Sessions(), keys.Queues()} }
