@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -49,19 +48,13 @@ func EndSessions(ctx context.Context, client *clientv3.Client, root string, all 
 		}
 		return errs
 	}
-	var wait sync.WaitGroup
-	room := make(chan struct{}, fixAtOnce)
-	for i, s := range all {
-		room <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-room }()
-			if p, _ := store.Keys().Parse(string(s.kv.Key)); int64(s.Lease) != p.Lease() { // others may hang on that one
-				errs[i] = leftover.Delete(ctx, store, []*mvccpb.KeyValue{s.kv})[0]
-				return
-			}
-			errs[i] = store.Revoke(ctx, s.Lease)
-		})
-	}
-	wait.Wait()
+	atOnce(len(all), fixAtOnce, func(i int) {
+		s := all[i]
+		if p, _ := store.Keys().Parse(string(s.kv.Key)); int64(s.Lease) != p.Lease() { // others may hang on that one
+			errs[i] = leftover.Delete(ctx, store, []*mvccpb.KeyValue{s.kv})[0]
+			return
+		}
+		errs[i] = store.Revoke(ctx, s.Lease)
+	})
 	return errs
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,25 +77,19 @@ func (e *Exam) Fix(ctx context.Context, by workqueue.By) error {
 	if e.look != nil && keyspace.CheckMeta(e.look.meta) != nil {
 		return ErrNewerSchema
 	}
-	var wait sync.WaitGroup
-	room := make(chan struct{}, fixAtOnce)
-	var leftovers []*Finding
+	var leftovers, others []*Finding
 	for _, f := range e.Report.Fixable() {
 		if f.repair.leftover != nil {
 			leftovers = append(leftovers, f)
-			continue
+		} else {
+			others = append(others, f)
 		}
-		room <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-room }()
-			reason := by
-			if reason.Reason == "" {
-				reason.Reason = "leasectl doctor: " + f.Code + " " + f.What
-			}
-			f.mended(f.repair.do(ctx, e, reason))
-		})
 	}
-	wait.Wait()
+	atOnce(len(others), fixAtOnce, func(i int) {
+		f, why := others[i], by
+		why.Reason = cmp.Or(by.Reason, "leasectl doctor: "+f.Code+" "+f.What)
+		f.mended(f.repair.do(ctx, e, why))
+	})
 	if len(leftovers) > 0 {
 		seen := make([]*mvccpb.KeyValue, len(leftovers))
 		for i, f := range leftovers {
@@ -106,6 +101,20 @@ func (e *Exam) Fix(ctx context.Context, by workqueue.By) error {
 	}
 	e.Report.settle()
 	return nil
+}
+
+// atOnce calls do for each of 0..n-1, at most width of them at a time, and returns when all have ended.
+func atOnce(n, width int, do func(i int)) {
+	var wait sync.WaitGroup
+	room := make(chan struct{}, width)
+	for i := range n {
+		room <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-room }()
+			do(i)
+		})
+	}
+	wait.Wait()
 }
 
 func (f *Finding) mended(done string, err error) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -80,17 +79,7 @@ func (e *Exam) sample(ctx context.Context, low map[string]*lateLease) {
 	}
 	ids = ids[:min(len(ids), maxSampled)]
 	late := make([]bool, len(ids))
-	var wait sync.WaitGroup
-	room := make(chan struct{}, 16)
-	for i, id := range ids {
-		l := low[id]
-		room <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-room }()
-			late[i] = l.look(ctx, e.client)
-		})
-	}
-	wait.Wait()
+	atOnce(len(ids), 16, func(i int) { late[i] = low[ids[i]].look(ctx, e.client) })
 	for i, id := range ids {
 		e.granted[id] = time.Duration(low[id].whole) * time.Second
 		if !late[i] {
