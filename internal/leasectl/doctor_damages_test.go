@@ -340,8 +340,8 @@ var damages = []damage{
 		make: func(r *doctorRig) { r.holdAndWait("deploy") },
 		says: []string{"WARN  X3", "lock deploy held ", "s while 1 wait", "by holder."}},
 	{code: "C1", name: "ahead of this host", exit: 0,
-		make: func(r *doctorRig) { r.session("w.0000000000000001", `,"opened_at":"`+earlier(-time.Hour)+`"`) },
-		says: []string{"WARN  C1", "clock of w is 1h0m0s ahead", "of this host", "synchronise the clocks"},
+		make: func(r *doctorRig) { r.session("w.0000000000000001", `,"opened_at":"`+earlier(-90*time.Minute)+`"`) }, // less the time until it is looked at
+		says: []string{"WARN  C1", "clock of w is 1h", "ahead", "of this host", "synchronise the clocks"},
 		mend: func(r *doctorRig) { r.delete(r.keys.Session("w.0000000000000001")) }},
 	{code: "C1", name: "apart", exit: 0,
 		make: func(r *doctorRig) {
