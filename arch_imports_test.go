@@ -37,24 +37,24 @@ var mayImport = map[string][]string{
 	"admin": slices.Concat(machinery, []string{"coord", "workqueue", "internal/job", "internal/queue", "internal/usercode"}),
 
 	"cmd/leasectl":      {"internal/leasectl"},
-	"internal/leasectl": {"workqueue", "admin", "internal/etcdkv", "internal/line", "internal/doctor", "internal/simulate"},
-	"internal/doctor":   slices.Concat(machinery, []string{"coord", "workqueue", "admin", "internal/job", "internal/line", "internal/leftover", inLeasectl + "escape", inLeasectl + "roles"}),
+	"internal/leasectl": {"workqueue", "admin", "internal/escape", "internal/roles", "internal/etcdkv", "internal/line", "internal/doctor", "internal/simulate"},
+	"internal/escape":   {},
+	"internal/roles":    {"internal/keyspace", "internal/escape"},
+	"internal/doctor":   slices.Concat(machinery, []string{"coord", "workqueue", "admin", "internal/job", "internal/line", "internal/leftover", "internal/escape", "internal/roles"}),
 
 	// Of leasectl, what all its nouns share, from the ground up.
-	inLeasectl + "escape":   {},
 	inLeasectl + "execjob":  {},
 	inLeasectl + "child":    {},
 	inLeasectl + "contexts": {},
-	inLeasectl + "roles":    {"internal/keyspace", inLeasectl + "escape"},
-	inLeasectl + "exit":     {"coord", "workqueue", inLeasectl + "escape", inLeasectl + "execjob"},
-	inLeasectl + "output":   {inLeasectl + "escape", inLeasectl + "exit"},
+	inLeasectl + "exit":     {"coord", "workqueue", "internal/escape", inLeasectl + "execjob"},
+	inLeasectl + "output":   {"internal/escape", inLeasectl + "exit"},
 	inLeasectl + "filter":   {"workqueue", inLeasectl + "exit"},
-	inLeasectl + "connect":  {"coord", "workqueue", "internal/keyspace", "internal/etcdkv", inLeasectl + "escape", inLeasectl + "contexts", inLeasectl + "exit", inLeasectl + "output"},
-	inLeasectl + "cli":      nounOf("contexts", "roles"),
+	inLeasectl + "connect":  {"coord", "workqueue", "internal/keyspace", "internal/etcdkv", "internal/escape", inLeasectl + "contexts", inLeasectl + "exit", inLeasectl + "output"},
+	inLeasectl + "cli":      slices.Concat(nounOf("contexts"), []string{"internal/roles"}),
 	inLeasectl + "look":     slices.Concat(nounOf(), []string{"internal/job", "internal/doctor"}),
 
 	// Its nouns. One knows another only where it shows or does what belongs to that.
-	inLeasectl + "auth":     nounOf("roles"),
+	inLeasectl + "auth":     slices.Concat(nounOf(), []string{"internal/roles"}),
 	inLeasectl + "config":   nounOf("contexts"),
 	inLeasectl + "sessions": slices.Concat(nounOf("look"), []string{"internal/leftover"}),
 	inLeasectl + "claims":   slices.Concat(nounOf("sessions", "execjob"), []string{"election", "internal/line", "internal/inside"}),
@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	inLeasectl + "status":   nounOf("look", "claims"),
 	inLeasectl + "doctor":   slices.Concat(nounOf(), []string{"internal/doctor"}),
 	inLeasectl + "dump":     nounOf(),
-	inLeasectl + "top":      {inLeasectl + "escape", "internal/simulate/report"},
+	inLeasectl + "top":      {"internal/escape", "internal/simulate/report"},
 	inLeasectl + "desk":     nounOf("contexts", "filter", "look", "events", "jobs", "top"),
 	inLeasectl + "bench":    {"workqueue", "internal/keyspace", inLeasectl + "child"},
 	inLeasectl + "demo":     {"workqueue", "admin", "internal/keyspace", "internal/embedetcd", inLeasectl + "child"},
@@ -96,8 +96,8 @@ const inLeasectl = "internal/leasectl/"
 
 // nounOf is what a noun of leasectl may import: the libraries, what all nouns share, and those packages of leasectl.
 func nounOf(more ...string) []string {
-	all := slices.Concat(machinery, []string{"coord", "workqueue", "admin"})
-	for _, name := range slices.Concat([]string{"escape", "exit", "output", "connect", "cli"}, more) {
+	all := slices.Concat(machinery, []string{"coord", "workqueue", "admin", "internal/escape"})
+	for _, name := range slices.Concat([]string{"exit", "output", "connect", "cli"}, more) {
 		all = append(all, inLeasectl+name)
 	}
 	return all

@@ -28,7 +28,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/internal/roles"
 	"github.com/leasekit/leasekit/workqueue"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 // JSON writes the whole report.

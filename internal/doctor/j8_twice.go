@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 var j8Twice = &Check{

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 var k1ForeignKey = &Check{

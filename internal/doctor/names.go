@@ -1,6 +1,6 @@
 package doctor
 
-import "github.com/leasekit/leasekit/internal/leasectl/escape"
+import "github.com/leasekit/leasekit/internal/escape"
 
 // ref names a job of the queue as leasectl takes it: QUEUE/ID.
 func (q *queueLook) ref(id string) string { return escape.Job(q.name, id) }

@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 // Problem is what is said of one thing that is wrong, wherever it is seen: by a check, or on a screen that counts anyway.

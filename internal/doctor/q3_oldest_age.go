@@ -3,7 +3,7 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 var q3OldestAge = &Check{

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/leasekit/leasekit/admin"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/workqueue"
 )
 

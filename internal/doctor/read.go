@@ -14,7 +14,7 @@ import (
 
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/keyspace"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/internal/roles"
 	"github.com/leasekit/leasekit/workqueue"
 )
 

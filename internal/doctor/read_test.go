@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/leasekit/leasekit/integration/etcdtest"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/internal/roles"
 )
 
 func TestMain(m *testing.M) { etcdtest.Main(m, etcdtest.Config{}) }

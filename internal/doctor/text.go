@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 // TextOptions says what the text is for.

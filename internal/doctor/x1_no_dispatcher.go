@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/internal/line"
 	"github.com/leasekit/leasekit/workqueue"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 var x2NoCandidates = &Check{

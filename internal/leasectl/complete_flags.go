@@ -16,7 +16,7 @@ import (
 	"github.com/leasekit/leasekit/internal/leasectl/local"
 	"github.com/leasekit/leasekit/internal/leasectl/look"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/internal/roles"
 	"github.com/leasekit/leasekit/internal/simulate"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/clitest"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/internal/roles"
 )
 
 // A refusal names the least that is missing: the identity of the role that the user has, or the role that he lacks.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 )

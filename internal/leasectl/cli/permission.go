@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
-	"github.com/leasekit/leasekit/internal/leasectl/roles"
+	"github.com/leasekit/leasekit/internal/roles"
 )
 
 // Need is what a command has to be permitted, as auth can-i asks for it.

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/leasectl/contexts"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 )

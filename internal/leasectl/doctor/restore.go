@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/leasekit/leasekit/internal/doctor"
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
 	"github.com/leasekit/leasekit/internal/leasectl/connect"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 )

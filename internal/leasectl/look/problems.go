@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/leasekit/leasekit/internal/doctor"
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/cli"
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/output"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/itchyny/gojq"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 	"github.com/leasekit/leasekit/internal/leasectl/exit"
 )
 

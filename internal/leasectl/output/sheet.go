@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/leasekit/leasekit/internal/leasectl/escape"
+	"github.com/leasekit/leasekit/internal/escape"
 )
 
 // Sheet is a description: labelled lines, and tables among them. What stands in a job cannot break its lines.
