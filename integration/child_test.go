@@ -3,6 +3,7 @@ package integration_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/leasekit/leasekit/coord"
 	"github.com/leasekit/leasekit/workqueue"
 )
 
@@ -71,8 +73,11 @@ func work(ctx context.Context, endpoint, root, ttl string, h workqueue.HandlerFu
 	return w.Run(ctx)
 }
 
-// rootOf is the innermost error.
+// rootOf is the innermost error, as errors.As hands it to users.
 func rootOf(err error) error {
+	if fenced := (*coord.FencedError)(nil); errors.As(err, &fenced) {
+		return fenced
+	}
 	for {
 		u, ok := err.(interface{ Unwrap() error })
 		if !ok {
