@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -163,8 +164,8 @@ type victim struct {
 }
 
 // strike sends a worker a signal in the middle of a job. What it was in the middle
-// of is what etcd shows, not what it had time to say; where that is nothing, the
-// signal came between two jobs, and ok is false.
+// of is what it said that it began and etcd shows as its claim; where that is nothing,
+// the signal came between two jobs, and ok is false.
 func (s *stage) strike(ctx context.Context, a *actor, sig syscall.Signal) (v victim, ok bool, err error) {
 	if err := s.until(ctx, func() bool { return len(a.jobs) > 0 }); err != nil {
 		return v, false, err
@@ -180,11 +181,38 @@ func (s *stage) strike(ctx context.Context, a *actor, sig syscall.Signal) (v vic
 		if err != nil {
 			return v, false, err
 		}
-		if job.Owner == v.session {
+		if job.Owner == v.session && s.began(a, job.ID) {
 			v.jobs = append(v.jobs, job.ID)
 		}
 	}
 	return v, len(v.jobs) > 0, nil
+}
+
+func (s *stage) began(a *actor, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a.jobs[id]
+}
+
+// outlive waits for the end of a victim's session, and leaves it the jobs that its last
+// writes, which were on their way when it was struck, have not ended. Where none is left
+// it was between two jobs after all, and ok is false.
+func (s *stage) outlive(ctx context.Context, v *victim) (ended time.Time, ok bool, err error) {
+	if ended, err = v.ended(); err != nil {
+		return ended, false, err
+	}
+	var left []string
+	for _, id := range v.jobs {
+		job, err := s.q.Get(ctx, id)
+		if err != nil {
+			return ended, false, err
+		}
+		if !slices.ContainsFunc(job.Attempts, func(a workqueue.Attempt) bool { return a.Owner == v.session && a.Outcome == "completed" }) {
+			left = append(left, id)
+		}
+	}
+	v.jobs = left
+	return ended, len(left) > 0, nil
 }
 
 // runsAgain waits until one of the jobs runs elsewhere, and returns which.
@@ -218,9 +246,13 @@ func (s *stage) kill(ctx context.Context, a *actor) error {
 			continue
 		}
 		s.o.Note("SIGKILL worker %d in the middle of %v", a.proc.PID(), v.jobs)
-		ended, err := v.ended()
+		ended, ok, err := s.outlive(ctx, &v)
 		if err != nil {
 			return err
+		}
+		if !ok {
+			a = successor
+			continue
 		}
 		id, at, err := s.runsAgain(ctx, v)
 		if err != nil {
@@ -238,10 +270,10 @@ func (s *stage) freeze(ctx context.Context, a *actor) error {
 		v, ok, err := s.strike(ctx, a, syscall.SIGSTOP)
 		if err == nil && ok {
 			s.o.Note("SIGSTOP worker %d in the middle of %v", a.proc.PID(), v.jobs)
-			if _, err = v.ended(); err == nil {
+			if _, ok, err = s.outlive(ctx, &v); err == nil && ok {
 				_, _, err = s.runsAgain(ctx, v)
+				s.o.Note("its lease is over and its job runs elsewhere: SIGCONT worker %d", a.proc.PID())
 			}
-			s.o.Note("its lease is over and its job runs elsewhere: SIGCONT worker %d", a.proc.PID())
 		}
 		if cerr := a.proc.Signal(syscall.SIGCONT); err != nil || ok {
 			return errors.Join(err, cerr)
