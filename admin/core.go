@@ -3,9 +3,7 @@ package admin
 import (
 	"time"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
-	"github.com/leasekit/leasekit/internal/keyspace"
 	"github.com/leasekit/leasekit/internal/queue"
 	"github.com/leasekit/leasekit/workqueue"
 )
@@ -37,14 +35,4 @@ func description(p workqueue.Params) job.Description {
 		ID: p.ID, Kind: p.Kind, Payload: p.Payload, Priority: p.Priority, RunAt: p.RunAt, Timeout: p.Timeout,
 		MaxAttempts: p.MaxAttempts, MaxLosses: p.MaxLosses, AtMostOnce: p.AtMostOnce, Labels: p.Labels, Trace: p.Trace,
 	}
-}
-
-// open returns the store, to read these queues from.
-func open(qs workqueue.Queues, names ...string) (*etcdkv.Store, error) {
-	for _, name := range names {
-		if err := keyspace.ValidateName("queue", name); err != nil {
-			return nil, err
-		}
-	}
-	return etcdkv.NewStore(qs.Client, qs.Root, nil)
 }

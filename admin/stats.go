@@ -104,7 +104,7 @@ func CountSince(ctx context.Context, q *workqueue.Queue, since time.Time) (s Sta
 // leaves out what happened. A config that cannot be read is yielded as an error, which
 // matches [workqueue.ErrUndecodable], and the counting goes on; any other error ends it.
 func CountAll(ctx context.Context, qs workqueue.Queues, names []string, since time.Time) iter.Seq2[Stats, error] {
-	store, err := open(qs, names...)
+	store, err := queue.OpenStore(qs.Client, qs.Root, names...)
 	if err != nil {
 		return func(yield func(Stats, error) bool) { yield(Stats{}, fmt.Errorf("count jobs: %w", err)) }
 	}
@@ -376,9 +376,9 @@ func settingsIn(kvs []*mvccpb.KeyValue) (Stats, error) {
 		return Stats{}, err
 	}
 	s := Stats{Mode: workqueue.ModeClaim, Paused: c.Paused, PausedBy: c.Actor, PausedWhy: c.Reason, PausedAt: c.At, Revision: rev, SetBy: c.SetBy, SetWhy: c.SetReason, SetAt: c.SetAt}
-	if len(kvs) > 0 {
-		s.SettingsErr = s.Settings.ReadSettings(kvs[0].Value)
-	}
+	set, err := c.Settings()
+	s.Settings = workqueue.Config{Retention: set.Retention, RetainJobs: set.RetainJobs, RetainBytes: set.RetainBytes, Backoff: workqueue.Backoff(set.Backoff)}
+	s.SettingsErr = err
 	if c.Mode == workqueue.ModeDispatch {
 		s.Mode = workqueue.ModeDispatch
 	}

@@ -1,9 +1,6 @@
 package workqueue
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,7 +16,7 @@ import (
 func FuzzInbox(f *testing.F) {
 	keys := jobtest.Txns(f, "/r/").Keys
 	const me = "me.0123456789abcdef"
-	for _, v := range append(goldenRecords(f), nil, []byte("null"), []byte("7"), []byte(strings.Repeat("{", 99))) {
+	for _, v := range append(jobtest.Golden(f, "../internal/job/testdata"), nil, []byte("null"), []byte("7"), []byte(strings.Repeat("{", 99))) {
 		f.Add(keys.Assigned(me, "x"), v, true)
 		f.Add(keys.Inbox(me)+"\xff", v, false)
 	}
@@ -41,21 +38,4 @@ func FuzzInbox(f *testing.F) {
 			t.Errorf("%d entries are left behind by %q", len(b.entries), key)
 		}
 	})
-}
-
-// goldenRecords are the files that say how records are written.
-func goldenRecords(f *testing.F) (all [][]byte) {
-	f.Helper()
-	files, err := filepath.Glob("../internal/job/testdata/*.json")
-	if err != nil || len(files) == 0 {
-		f.Fatal("no golden files", err)
-	}
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		all = append(all, bytes.TrimSpace(b))
-	}
-	return all
 }

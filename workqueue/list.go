@@ -105,7 +105,7 @@ func (q *Queue) List(ctx context.Context, f Filter) iter.Seq2[*Job, error] {
 // List is [Queue.List] of several queues, one after the other; the limit is one for
 // all. Of a queue that is not there nothing is yielded.
 func (qs Queues) List(ctx context.Context, names []string, f Filter) iter.Seq2[*Job, error] {
-	store, err := qs.open(names...)
+	store, err := queue.OpenStore(qs.Client, qs.Root, names...)
 	if err != nil {
 		return func(yield func(*Job, error) bool) { yield(nil, fmt.Errorf("list jobs: %w", err)) }
 	}

@@ -7,8 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/leasekit/leasekit/internal/etcdkv"
-	"github.com/leasekit/leasekit/internal/keyspace"
+	"github.com/leasekit/leasekit/internal/queue"
 )
 
 // Queues reads many queues under one root together, for those who look at them and do
@@ -22,22 +21,12 @@ type Queues struct {
 	Root string
 }
 
-// open returns the store, to read these queues from.
-func (qs Queues) open(names ...string) (*etcdkv.Store, error) {
-	for _, name := range names {
-		if err := keyspace.ValidateName("queue", name); err != nil {
-			return nil, err
-		}
-	}
-	return etcdkv.NewStore(qs.Client, qs.Root, nil)
-}
-
 // Names returns the names of the queues, sorted. A queue is its keys: one without
 // jobs, config and workers does not show. It reads the names of keys, of which those
 // of one large queue are passed over, and blocks until that is done or until ctx ends;
 // a queue that comes or goes meanwhile may show or not.
 func (qs Queues) Names(ctx context.Context) ([]string, error) {
-	store, err := qs.open()
+	store, err := queue.OpenStore(qs.Client, qs.Root)
 	if err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}

@@ -12,12 +12,12 @@ const maxBeside = 1 << 30
 // visit returns false.
 func (r *Record) eachCount(visit func(name string, n *int, most int64) bool) bool {
 	ok := visit("payload_beside", &r.Beside, maxBeside) &&
-		visit("max_attempts", &r.MaxAttempts, MaxCount) && visit("max_losses", &r.MaxLosses, MaxCount) &&
-		visit("attempt", &r.Attempt, MaxCount) && visit("failures", &r.Failures, MaxCount) && visit("losses", &r.Losses, MaxCount) &&
-		visit("attempts_total", &r.LogTotal, MaxCount)
+		visit("max_attempts", &r.MaxAttempts, maxCount) && visit("max_losses", &r.MaxLosses, maxCount) &&
+		visit("attempt", &r.Attempt, maxCount) && visit("failures", &r.Failures, maxCount) && visit("losses", &r.Losses, maxCount) &&
+		visit("attempts_total", &r.LogTotal, maxCount)
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		ok = ok && visit("attempts.attempt", &a.Attempt, MaxCount) && visit("attempts.repeated", &a.Repeated, MaxCount)
+		ok = ok && visit("attempts.attempt", &a.Attempt, maxCount) && visit("attempts.repeated", &a.Repeated, maxCount)
 	}
 	return ok
 }
@@ -56,7 +56,7 @@ func (r *Record) mendNumbers() {
 
 // oneMore is the count that follows n. It ends where records may not go.
 func oneMore(n int) int {
-	if int64(n) >= MaxCount {
+	if int64(n) >= maxCount {
 		return n
 	}
 	return n + 1

@@ -50,7 +50,7 @@ func TestWrongNumbersAreRefusedWhereTheyAreRead(t *testing.T) {
 // Counts end where records may not go: what a transition writes can be read.
 func TestCountsDoNotOverflow(t *testing.T) {
 	r, where := jobIn("claimed")
-	full := int(int64(MaxCount))
+	full := int(int64(maxCount))
 	r.Attempt, r.Failures, r.Losses, r.LogTotal, r.MaxAttempts, r.MaxLosses = full, full, full, full, full, full
 	r.Attempts = []Attempt{{Attempt: full, Outcome: OutcomeReleased, Owner: r.Owner, Repeated: full}}
 	for _, v := range []Verb{VerbFail, VerbRelease, VerbReclaim, VerbComplete} {

@@ -198,7 +198,7 @@ func (h *Head) set(name, v []byte) (ok bool) {
 	case "seq":
 		return setInt(v, func(n int64) { h.seq = uint64(n) })
 	case "attempt", "failures", "losses", "max_attempts", "max_losses", "attempts_total":
-		return setInt(v, func(n int64) { ok = within(n, MaxCount) }) && ok
+		return setInt(v, func(n int64) { ok = within(n, maxCount) }) && ok
 	case "payload_beside":
 		return setInt(v, func(n int64) { ok = within(n, maxBeside) }) && ok
 	case "timeout_ms":

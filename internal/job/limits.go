@@ -20,8 +20,8 @@ const (
 	MaxTimeout = 100 * 365 * 24 * time.Hour
 	// MaxPeriod bounds the pauses of what is done again and again.
 	MaxPeriod = 24 * time.Hour
-	// MaxCount bounds every count: the largest that JSON keeps wherever it is read.
-	MaxCount = 1 << 53
+	// maxCount bounds every count: the largest that JSON keeps wherever it is read.
+	maxCount = 1 << 53
 )
 
 // Span is a duration of a config and what it may be. Zero is never refused: it means

@@ -260,8 +260,8 @@ func (r *Record) PayloadBytes() []byte {
 // setPayload keeps payload in the record.
 func (r *Record) setPayload(b []byte) { r.Payload, r.PayloadText, r.Payload64 = Split(b) }
 
-// SetResult keeps b as the result.
-func (r *Record) SetResult(b []byte) { r.Result, r.ResultText, r.Result64 = Split(b) }
+// setResult keeps b as the result.
+func (r *Record) setResult(b []byte) { r.Result, r.ResultText, r.Result64 = Split(b) }
 
 // ResultBytes returns the result as it was handed in.
 func (r *Record) ResultBytes() []byte {

@@ -270,7 +270,7 @@ func TestDeepJSONCanBeReadBack(t *testing.T) {
 	for _, depth := range []int{10, 9_000, 9_899, 9_950, 9_999, 10_000, 10_001} {
 		result := []byte(strings.Repeat("[", depth) + strings.Repeat("]", depth))
 		r := New(Description{ID: "x"}, 1, testNow)
-		r.SetResult(result)
+		r.setResult(result)
 		b, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)

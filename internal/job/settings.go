@@ -33,10 +33,10 @@ func (s Settings) Validate() error {
 const ownConfig = "each process goes by its own config"
 
 func checkRetained(field string, n int) error {
-	if n >= 0 && n <= MaxCount {
+	if n >= 0 && n <= maxCount {
 		return nil
 	}
-	return &fault.InputError{Field: field, Value: fmt.Sprint(n), Reason: fmt.Sprintf("it is between 1 and %d; 0 means that %s", MaxCount, ownConfig)}
+	return &fault.InputError{Field: field, Value: fmt.Sprint(n), Reason: fmt.Sprintf("it is between 1 and %d; 0 means that %s", maxCount, ownConfig)}
 }
 
 // maxShown is how much of a setting an error shows.

@@ -31,7 +31,7 @@ func TestSettingsOfANewerProgramSurvive(t *testing.T) {
 		t.Errorf("what nobody can read stays in %s", got)
 	}
 	for _, want := range []Settings{
-		{}, {Retention: MaxTimeout, RetainJobs: MaxCount, RetainBytes: MaxCount, Backoff: Backoff{MaxTimeout, MaxTimeout, math.MaxFloat64, -math.MaxFloat64}},
+		{}, {Retention: MaxTimeout, RetainJobs: maxCount, RetainBytes: maxCount, Backoff: Backoff{MaxTimeout, MaxTimeout, math.MaxFloat64, -math.MaxFloat64}},
 		{Retention: time.Second, RetainJobs: 1, RetainBytes: 1, Backoff: Backoff{Initial: 1, Max: 1, Factor: 1, Jitter: 1}},
 	} {
 		if err := want.Validate(); err != nil {

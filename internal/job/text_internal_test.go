@@ -20,7 +20,7 @@ func TestTextIsKeptAsText(t *testing.T) {
 	} {
 		r := New(Description{ID: "x"}, 1, testNow)
 		r.setPayload([]byte(tc.value))
-		r.SetResult([]byte(tc.value))
+		r.setResult([]byte(tc.value))
 		b, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +68,7 @@ func TestTextIsKeptAsText(t *testing.T) {
 // A requeued job forgets its result, whatever it was, and is one that older programs read.
 func TestRequeueForgetsTextToo(t *testing.T) {
 	r := New(Description{ID: "x", Payload: []byte("1")}, 1, testNow)
-	r.SetResult([]byte("words"))
+	r.setResult([]byte("words"))
 	n, err := Transition(r, InDone, testEvent(VerbRequeue))
 	if err != nil {
 		t.Fatal(err)

@@ -179,7 +179,7 @@ func (r *Record) close(e Event) Next {
 	switch e.Verb {
 	case VerbComplete:
 		r.endAttempt(e, OutcomeCompleted, "")
-		r.SetResult(e.Result)
+		r.setResult(e.Result)
 		return r.finish(e, InDone, OutcomeCompleted, "")
 	case VerbFail:
 		r.endAttempt(e, OutcomeFailed, e.Err)
@@ -226,7 +226,7 @@ func (r *Record) requeue(e Event) Next {
 	r.Log(Attempt{EndedAt: Stamp(e.Now), Outcome: OutcomeRequeued, Actor: e.By.Actor, Reason: e.By.Reason})
 	r.Failures, r.Losses = 0, 0
 	r.Outcome, r.FinishedAt, r.Error = "", time.Time{}, ""
-	r.SetResult(nil)
+	r.setResult(nil)
 	return r.reopen(time.Time{})
 }
 

@@ -54,7 +54,7 @@ func (p Description) Validate(maxPayload int) error {
 		field string
 		n     int
 	}{{"max attempts", p.MaxAttempts}, {"max losses", p.MaxLosses}} {
-		if c.n < 0 || int64(c.n) > MaxCount {
+		if c.n < 0 || int64(c.n) > maxCount {
 			return &fault.InputError{Field: c.field, Value: strconv.Itoa(c.n), Reason: "it must not be negative, nor above 2^53; 0 means the default"}
 		}
 	}

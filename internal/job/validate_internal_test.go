@@ -23,7 +23,7 @@ func TestTheLargestJobFits(t *testing.T) {
 		r.Log(Attempt{Outcome: OutcomeFailed, Owner: strings.Repeat("%2F", 200), Error: strings.Repeat("\x01", MaxError), Actor: worst, Reason: worst})
 	}
 	for name, unit := range map[string]string{"bytes": "\x00", "text of quotes": `"`, "text of separators": "\u2028\n"} {
-		r.SetResult(bytes.Repeat([]byte(unit), MaxResult/len(unit)))
+		r.setResult(bytes.Repeat([]byte(unit), MaxResult/len(unit)))
 		b, err := r.Encode()
 		if err != nil {
 			t.Fatal(err)

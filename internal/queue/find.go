@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/leasekit/leasekit/internal/job"
 )
 
-// findBeside is find with what lies beside the record, as of a revision; 0 is now.
+// findBeside is Find with what lies beside the record, as of a revision; 0 is now.
 func (q *Core) findBeside(ctx context.Context, id string, rev int64) (l job.Snapshot, b job.Beside, err error) {
 	asOf := clientv3.WithRev(rev)
 	l, resp, err := q.FindAt(ctx, rev, id, clientv3.OpGet(q.Keys().Payload(id), asOf), clientv3.OpGet(q.Keys().Progress(id), asOf))
@@ -43,7 +42,7 @@ func (q *Core) PresumedAlive(ctx context.Context) func(string, int64) bool {
 // Nobody lives: for records that are not claimed.
 func Nobody(string, int64) bool { return false }
 
-// Find is locate, which refuses a record that names another job than its key.
+// Find is Locate, which refuses a record that names another job than its key.
 func (q *Core) Find(ctx context.Context, id string, more ...clientv3.Op) (job.Snapshot, *clientv3.TxnResponse, error) {
 	return q.FindAt(ctx, 0, id, more...)
 }

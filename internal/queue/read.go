@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/leasekit/leasekit/internal/etcdkv"
 	"github.com/leasekit/leasekit/internal/job"
 	"github.com/leasekit/leasekit/internal/keyspace"
@@ -52,4 +54,14 @@ func LiveOwners(ctx context.Context, store *etcdkv.Store) (func(string, int64) b
 		got, ok := created[sid]
 		return ok && got == rev
 	}, resp.Header.Revision, nil
+}
+
+// OpenStore returns the store to read queues of these names from.
+func OpenStore(client *clientv3.Client, root string, names ...string) (*etcdkv.Store, error) {
+	for _, name := range names {
+		if err := keyspace.ValidateName("queue", name); err != nil {
+			return nil, err
+		}
+	}
+	return etcdkv.NewStore(client, root, nil)
 }

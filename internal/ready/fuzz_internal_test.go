@@ -1,9 +1,6 @@
 package ready
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +28,7 @@ func FuzzMirror(f *testing.F) {
 		f.Fatal(err)
 	}
 	under := []string{keys.Job("x"), keys.Job("sound") + "/deeper", keys.Jobs() + "\xff", keys.Worker("a.0123456789abcdef"), space.Session("junk"), keys.Config()}
-	for i, v := range append(goldenRecordsHere(f), nil, []byte("null"), []byte("7"), []byte(`{"kinds":7}`), []byte(`{"concurrency":1e400}`), []byte(`{"paused":"x"}`), []byte(strings.Repeat("{", 99))) {
+	for i, v := range append(jobtest.Golden(f, "../job/testdata"), nil, []byte("null"), []byte("7"), []byte(`{"kinds":7}`), []byte(`{"concurrency":1e400}`), []byte(`{"paused":"x"}`), []byte(strings.Repeat("{", 99))) {
 		f.Add(under[0], v, true)
 		f.Add(under[i%len(under)], v, false)
 	}
@@ -67,21 +64,4 @@ func FuzzMirror(f *testing.F) {
 			t.Errorf("left behind by %q: %d jobs, %v", key, len(x.jobs), x.unread)
 		}
 	})
-}
-
-// goldenRecordsHere are the files that say how records are written.
-func goldenRecordsHere(f *testing.F) (all [][]byte) {
-	f.Helper()
-	files, err := filepath.Glob("../job/testdata/*.json")
-	if err != nil || len(files) == 0 {
-		f.Fatal("no golden files", err)
-	}
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		all = append(all, bytes.TrimSpace(b))
-	}
-	return all
 }

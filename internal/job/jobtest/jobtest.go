@@ -2,6 +2,9 @@
 package jobtest
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -79,4 +82,21 @@ func Twice(t testing.TB, key, name string, rev int64) (a, b *mvccpb.KeyValue) {
 	other := *r
 	other.Nonce, other.Kind = keyspace.NewNonce(), "other"
 	return a, KeyOf(t, key, &other, rev)
+}
+
+// Golden reads the files that say how records are written; dir is package job's testdata.
+func Golden(t testing.TB, dir string) (all [][]byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no golden files", err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, bytes.TrimSpace(b))
+	}
+	return all
 }
